@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator is to the compiler. One file an operator; its device half is `include/minun/<op>.h`.
+
+Arrays in `reference` and `simulate` carry one extra leading sample axis: a tensor of shape S comes as
+`(samples, *S)`, a constant as `(1, *S)`. An absent optional input is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minun_pio.ir import Graph, Node, Shape
+from minun_pio.numerics.format import Codes, Format
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Everything known about one node when it is costed or emitted.
+
+    `shapes`, `formats` and `constants` run parallel to `node.inputs` (None where the input is absent or,
+    for `constants`, not constant; constants are the float values before encoding); `out_*` run parallel
+    to `node.outputs`. `core` is the target: 'avr', 'm3', 'm7' or 'host'.
+    """
+
+    node: Node
+    shapes: tuple[Shape | None, ...]
+    formats: tuple[Format | None, ...]
+    constants: tuple[NDArray[Any] | None, ...]
+    out_shapes: tuple[Shape, ...]
+    out_formats: tuple[Format, ...]
+    core: str = "host"
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Input and output may share bytes if they keep a distance.
+
+    Writing in forward raster order is safe when `input_offset - output_offset >= forward_bytes`; in
+    reverse raster order when `output_offset - input_offset >= reverse_bytes`. None: that order is not
+    offered by the kernel.
+    """
+
+    input_index: int
+    output_index: int
+    forward_bytes: int | None
+    reverse_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """Input `input_index` may live inside output `output_index` at `offset_bytes` (concat, reshape), or
+    with `output_inside` the output may live inside the input (slice, split)."""
+
+    input_index: int
+    output_index: int
+    offset_bytes: int
+    output_inside: bool = False
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What an operator allows the planner, and what it needs."""
+
+    scratch_bytes: int = 0
+    scratch_align: int = 1
+    in_place: tuple[tuple[int, int], ...] = ()  # (input_index, output_index) that may be the same bytes
+    overlaps: tuple[Overlap, ...] = ()
+    views: tuple[View, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A constant the call needs beside the network's own: a look-up table, decoded bias, exceptions.
+
+    `ctype` is the C++ element type, `values` integers (or floats for float types). Tables with equal
+    contents are emitted once per model. `in_flash` keeps it in flash (PROGMEM on AVR)."""
+
+    ctype: str
+    values: tuple[int | float, ...]
+    hint: str  # part of the emitted name: 'tanh', 'bias64'
+    align: int = 1
+    in_flash: bool = True
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kernel call. `args` are C++ expressions in which these placeholders are filled at emission:
+
+    `{in0}` … pointers to the inputs (constants: their flash array), `{out0}` … to the outputs,
+    `{scratch}` the scratch, `{table0}` … the tables. `{reverse}` is 'true' or 'false': the raster direction
+    that the planner chose. `constant_codes` replaces an input constant's encoding where the kernel wants
+    another layout or type: input index -> Table.
+    """
+
+    header: str  # "minun/dense.h"
+    function: str  # "minun::dense<minun::Posit<8,2>, …>"
+    args: tuple[str, ...]
+    tables: tuple[Table, ...] = ()
+    constant_codes: dict[int, Table] = field(default_factory=dict)
+    variant: str = "generic"  # shown in the report: 'table', 'identity', 'slow', …
+
+
+class Operator(Protocol):
+    """One operator of the network. Instances are stateless and registered in `minun_pio.ops.REGISTRY`."""
+
+    name: str
+    policy: str  # see FORMAT_POLICIES
+    families: frozenset[str]  # number families that simulate and emit support: 'posit', 'fixed', 'affine', 'float'
+
+    def infer_shapes(self, node: Node, shapes: Sequence[Shape | None], constants: Sequence[NDArray[Any] | None]) -> list[Shape]:
+        """Output shapes. Raises MinunError when inputs or attributes do not fit."""
+
+    def reference(self, node: Node, inputs: Sequence[Floats | None]) -> list[Floats]:
+        """The operator in real numbers (float64)."""
+
+    def simulate(
+        self, node: Node, inputs: Sequence[Codes | None], formats: Sequence[Format | None], out_formats: Sequence[Format]
+    ) -> list[Codes]:
+        """The operator on codes: exactly what the device kernel computes, for every sample."""
+
+    def traits(self, binding: Binding) -> Traits:
+        """Memory behaviour of the call that `emit` returns for the same binding."""
+
+    def emit(self, binding: Binding) -> Call:
+        """The kernel call."""
+
+
+FORMAT_POLICIES = {
+    "free": "output format independent of the inputs' (within one family): one rounding at the end",
+    "same": "output codes are input codes (reshape, transpose, max-pool): all must have one format",
+    "index": "the output is int32 indices (argmax)",
+    "convert": "any family to any family: the explicit conversion",
+}
+"""How an operator's output format relates to its inputs' when formats are assigned."""
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Codes of every tensor of a graph for a batch of samples."""
+
+    graph: Graph
+    codes: dict[str, Codes]
