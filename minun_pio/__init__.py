@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machine learning on microcontrollers: number formats searched, memory proven, host and board equal to the bit."""
+"""Machine learning on microcontrollers: formats searched, memory proven, host and board equal to the bit."""
 
 __version__ = "0.1.0"

@@ -27,5 +27,6 @@ def missing_extra(package: str, extra: str, purpose: str) -> MinunError:
     """The error for an optional package that is needed now and not installed."""
     return MinunError(
         "extra.missing",
-        f"{purpose} needs the Python package '{package}', which is not installed; run: pip install 'minun_pio[{extra}]'",
+        f"{purpose} needs the Python package '{package}', which is not installed; "
+        f"run: pip install 'minun_pio[{extra}]'",
     )

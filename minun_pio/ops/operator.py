@@ -112,16 +112,22 @@ class Operator(Protocol):
 
     name: str
     policy: str  # see FORMAT_POLICIES
-    families: frozenset[str]  # number families that simulate and emit support: 'posit', 'fixed', 'affine', 'float'
+    families: frozenset[str]  # that simulate and emit support: 'posit', 'fixed', 'affine', 'float'
 
-    def infer_shapes(self, node: Node, shapes: Sequence[Shape | None], constants: Sequence[NDArray[Any] | None]) -> list[Shape]:
+    def infer_shapes(
+        self, node: Node, shapes: Sequence[Shape | None], constants: Sequence[NDArray[Any] | None]
+    ) -> list[Shape]:
         """Output shapes. Raises MinunError when inputs or attributes do not fit."""
 
     def reference(self, node: Node, inputs: Sequence[Floats | None]) -> list[Floats]:
         """The operator in real numbers (float64)."""
 
     def simulate(
-        self, node: Node, inputs: Sequence[Codes | None], formats: Sequence[Format | None], out_formats: Sequence[Format]
+        self,
+        node: Node,
+        inputs: Sequence[Codes | None],
+        formats: Sequence[Format | None],
+        out_formats: Sequence[Format],
     ) -> list[Codes]:
         """The operator on codes: exactly what the device kernel computes, for every sample."""
 
