@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""IEEE floats: float32, and float16 and bfloat16 as storage for float32 arithmetic.
+
+Rounding is to nearest, ties to even. A float32 code is the float itself; 16-bit codes are the bit patterns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minun_pio.numerics.format import Codes, Values
+
+
+class _FloatFormat:
+    """What the three share. Arithmetic on every one of them is float32 arithmetic."""
+
+    name: str
+    cpp: str
+
+    @property
+    def family(self) -> str:
+        return "float"
+
+
+@dataclass(frozen=True)
+class Float32(_FloatFormat):
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return "float32"
+
+    @property
+    def bits(self) -> int:
+        return 32
+
+    @property
+    def storage(self) -> np.dtype[Any]:
+        return np.dtype(np.float32)
+
+    @property
+    def cpp(self) -> str:  # type: ignore[override]
+        return "minun::Float32"
+
+    def encode(self, values: Values) -> Codes:
+        with np.errstate(over="ignore"):
+            return np.asarray(values).astype(np.float32)
+
+    def decode(self, codes: Codes) -> Values:
+        return np.asarray(codes).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Float16(_FloatFormat):
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return "float16"
+
+    @property
+    def bits(self) -> int:
+        return 16
+
+    @property
+    def storage(self) -> np.dtype[Any]:
+        return np.dtype(np.uint16)
+
+    @property
+    def cpp(self) -> str:  # type: ignore[override]
+        return "minun::Float16"
+
+    def encode(self, values: Values) -> Codes:
+        with np.errstate(over="ignore"):
+            return np.asarray(values).astype(np.float16).view(np.uint16)
+
+    def decode(self, codes: Codes) -> Values:
+        return np.ascontiguousarray(codes, dtype=np.uint16).view(np.float16).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class BFloat16(_FloatFormat):
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return "bfloat16"
+
+    @property
+    def bits(self) -> int:
+        return 16
+
+    @property
+    def storage(self) -> np.dtype[Any]:
+        return np.dtype(np.uint16)
+
+    @property
+    def cpp(self) -> str:  # type: ignore[override]
+        return "minun::BFloat16"
+
+    def encode(self, values: Values) -> Codes:
+        """Through float32 rounded to odd when `values` are float64, so that nothing is rounded twice."""
+        given = np.asarray(values)
+        single = _float32_to_odd(given) if given.dtype == np.float64 else given.astype(np.float32)
+        pattern = np.ascontiguousarray(single).view(np.uint32).astype(np.uint64)
+        half = np.uint64(0x7FFF) + ((pattern >> np.uint64(16)) & np.uint64(1))
+        rounded = ((pattern + half) >> np.uint64(16)).astype(np.uint16)
+        codes: Codes = np.where(np.isnan(single), np.uint16(0x7FC0), rounded)
+        return codes
+
+    def decode(self, codes: Codes) -> Values:
+        pattern = np.asarray(codes).astype(np.uint32) << np.uint32(16)
+        values: Values = pattern.view(np.float32).astype(np.float64)
+        return values
+
+
+def _float32_to_odd(values: Values) -> Codes:
+    """float64 to float32 so that a second rounding to fewer bits comes out right."""
+    with np.errstate(over="ignore"):
+        single = np.atleast_1d(values).astype(np.float32)
+    back = single.astype(np.float64)
+    pattern = single.view(np.int32)
+    even = ((pattern & 1) == 0) & (back != values) & np.isfinite(single)
+    toward_zero = np.abs(back) > np.abs(values)
+    moved = np.where(even, pattern + np.where(toward_zero, -1, 1).astype(np.int32), pattern)
+    return moved.astype(np.int32).view(np.float32).reshape(np.shape(values))
