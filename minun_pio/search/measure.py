@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The measure of a real network: accuracy by exact simulation of the calibration set, bytes by the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minun_pio.config.dataset import Samples
+from minun_pio.ir import Graph
+from minun_pio.numerics.format import element_bytes
+from minun_pio.search.space import Assignment
+from minun_pio.simulate.assign import real_tensors
+from minun_pio.simulate.reference import reference
+from minun_pio.simulate.run import Cache, run
+
+Array = NDArray[Any]
+MAX_LOGGED = 4_000_000  # elements of one tensor that a heat map looks at
+
+
+class SimulatedMeasure:
+    """`Measure` of a graph on a set of samples.
+
+    `ram` and `packed_ram` are given: arena bytes of an assignment, estimated and packed.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        samples: Samples,
+        ram: Callable[[Assignment], int],
+        packed_ram: Callable[[Assignment], int],
+    ) -> None:
+        self.graph = graph
+        self.samples = samples
+        self._ram, self._packed = ram, packed_ram
+        self._cache: Cache = {}
+        self._constants = [(s.name, s.tensor.elements) for s in real_tensors(graph) if s.role == "constant"]
+        self.float_answer = reference(graph, samples.x)[graph.outputs[0]]
+        self.float_accuracy = agreement(self.float_answer, samples.y, self.float_answer)
+
+    def accuracy(self, assignment: Assignment) -> float:
+        done = run(self.graph, assignment, self.samples.x, cache=self._cache)
+        return agreement(done.values(self.graph.outputs[0]), self.samples.y, self.float_answer)
+
+    def values(self, assignment: Assignment) -> Mapping[str, Array]:
+        names = [scoped.name for scoped in real_tensors(self.graph)]
+        samples = self.samples.first(self._logged_samples())
+        done = run(self.graph, assignment, samples.x, keep=names, cache=self._cache)
+        return {name: done.values(name) for name in names if name in done.codes}
+
+    def ram(self, assignment: Assignment) -> int:
+        return self._ram(assignment)
+
+    def packed_ram(self, assignment: Assignment) -> int:
+        return self._packed(assignment)
+
+    def flash(self, assignment: Assignment) -> int:
+        return sum(elements * element_bytes(assignment[name]) for name, elements in self._constants)
+
+    def _logged_samples(self) -> int:
+        largest = max((s.tensor.elements for s in real_tensors(self.graph)), default=1)
+        return max(1, MAX_LOGGED // largest)
+
+
+def agreement(answer: Array, labels: NDArray[np.int64] | None, float_answer: Array) -> float:
+    """A fraction, higher is better: correct classes where there are labels; without, classes equal to
+    float32's; for an answer that is no vector of class scores, 1 less the relative error."""
+    flat = np.asarray(answer).reshape(answer.shape[0], -1)
+    if flat.shape[1] == 1 and np.issubdtype(float_answer.dtype, np.integer):
+        picked = flat[:, 0]  # the network ends in argmax
+        wanted = labels if labels is not None else np.asarray(float_answer).reshape(-1)
+        return float(np.mean(picked == wanted))
+    float_flat = np.asarray(float_answer, np.float64).reshape(answer.shape[0], -1)
+    if labels is not None and flat.shape[1] > 1:
+        return float(np.mean(best_class(flat) == labels))
+    if 1 < flat.shape[1] <= 10_000 and labels is None and answer.ndim == 2:
+        return float(np.mean(best_class(flat) == best_class(float_flat)))
+    spread = float(np.sqrt(np.mean((float_flat - float_flat.mean()) ** 2))) or 1.0
+    error = float(np.sqrt(np.mean((np.where(np.isfinite(flat), flat, 0.0) - float_flat) ** 2)))
+    return max(0.0, 1.0 - error / spread)
+
+
+def best_class(scores: Array) -> NDArray[np.int64]:
+    """The first greatest score of each row; a score that is not a number never wins."""
+    return np.asarray(np.argmax(np.where(np.isnan(scores), -np.inf, scores), axis=1), np.int64)
