@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What dense, matmul and the convolutions share: shapes, the layout of weights, clipping, and the dot product that is
+// right for every posit and fixed-point format: y = round(bias + sum of w * x), exact sum, one rounding.
+#ifndef MINUN_LINEAR_H
+#define MINUN_LINEAR_H
+
+#include "minun/exact_sum.h"
+#include "minun/formats.h"
+
+namespace minun {
+
+// A fused relu, relu6 or clip: bounds on the output's codes. NaR is never clipped.
+template <class Out>
+struct Clip {
+  typename Out::Code low;
+  typename Out::Code high;
+
+  MINUN_INLINE typename Out::Code operator()(typename Out::Code code) const {
+    return code < low ? low : code > high ? high : code;
+  }
+};
+
+// Shape of a convolution, NHWC, one sample.
+struct ConvShape {
+  int16_t in_height, in_width, in_channels;
+  int16_t out_height, out_width, out_channels;
+  int16_t kernel_height, kernel_width;
+  int16_t stride_height, stride_width;
+  int16_t pad_top, pad_left;
+  int16_t dilation_height, dilation_width;
+  int16_t groups;
+};
+
+// Weights in the network's own order: row after row.
+struct RowMajor {
+  static MINUN_INLINE size_t start(int row, int inputs, int) { return static_cast<size_t>(row) * inputs; }
+  static MINUN_INLINE int step(int, int) { return 1; }
+};
+
+// Groups of Rows rows, element by element (k0 of each row, k1 of each row, ...); the rows left over follow row-major.
+template <int Rows>
+struct Interleaved {
+  static MINUN_INLINE size_t start(int row, int inputs, int outputs) {
+    const int within = row % Rows;
+    if (row - within + Rows > outputs) return static_cast<size_t>(row) * inputs;
+    return static_cast<size_t>(row - within) * inputs + within;
+  }
+  static MINUN_INLINE int step(int row, int outputs) { return row - row % Rows + Rows > outputs ? 1 : Rows; }
+};
+
+namespace detail {
+
+template <bool Small>
+struct UnpackedOf {
+  typedef Decoded Type;
+};
+template <>
+struct UnpackedOf<true> {
+  struct Type {
+    int16_t mantissa;
+    int16_t exponent;
+  };
+};
+
+}  // namespace detail
+
+// A decoded value in as few bytes as its format allows: 4 for formats of up to 16 bits, else 8.
+template <class F>
+struct Unpacked : detail::UnpackedOf<(F::kMantissaBits <= 15)>::Type {
+  MINUN_INLINE void set(typename F::Code code) {
+    const Decoded value = F::decode(code);
+    this->mantissa = static_cast<decltype(this->mantissa)>(value.mantissa);
+    this->exponent = value.exponent;
+  }
+  MINUN_INLINE Decoded get() const {
+    const Decoded value = {this->mantissa, this->exponent};
+    return value;
+  }
+};
+
+// Decodes `count` codes, `step` apart; false when one is NaR.
+template <class F>
+inline bool unpack(const typename F::Code* codes, int count, Unpacked<F>* out) {
+  for (int i = 0; i < count; ++i) {
+    if (F::is_nar(codes[i])) return false;
+    out[i].set(codes[i]);
+  }
+  return true;
+}
+
+// bias + sum of w[k * step] * x[k]; `bias` may be null. Load says where weights and bias lie.
+template <class Out, class X, class W, class B, class Load>
+inline typename Out::Code exact_dot(const Unpacked<X>* x, const typename W::Code* w, int step, int count,
+                                    const typename B::Code* bias) {
+  SumOf<X, W, B> sum;
+  sum.clear();
+  if (bias != 0) sum.add(B::decode(Load::load(bias)));
+  for (int k = 0; k < count; ++k) {
+    add_product<X, W>(sum, x[k].get(), W::decode(Load::load(w)));
+    w += step;
+  }
+  return sum.template round<Out>();
+}
+
+// sum of a * b of floats, in order, every step rounded to float32.
+MINUN_INLINE float multiply_add(float sum, float a, float b) { return rounded(sum + rounded(a * b)); }
+
+}  // namespace minun
+
+#endif
