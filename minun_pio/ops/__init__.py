@@ -11,7 +11,9 @@ from importlib import import_module
 from minun_pio.ops.operator import Operator
 
 # one line a module, alphabetical; each has `OPERATOR` or `OPERATORS` (a tuple)
-_MODULES: tuple[str, ...] = ()
+_MODULES: tuple[str, ...] = (
+    "scan",
+)
 
 
 def _load() -> dict[str, Operator]:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a network under an assignment on a batch, with exactly the codes that the device computes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minun_pio.ir import Graph, Node
+from minun_pio.numerics.format import Codes, Format
+from minun_pio.simulate.assign import Assignment, index_tensors, operator_of
+from minun_pio.simulate.interpret import interpret
+from minun_pio.simulate.legalise import Legal, legalise
+from minun_pio.simulate.reference import CHUNK_BYTES, Inputs, chunks, named_inputs
+
+Array = NDArray[Any]
+Cache = dict[tuple[str, Format], Codes]
+"""Encoded constants by scoped name and format. Give one cache to many runs of the same network."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Codes by scoped tensor name, `(samples, *S)`, and the formats they are in."""
+
+    codes: Mapping[str, Codes]
+    formats: Mapping[str, Format]
+
+    def values(self, name: str) -> NDArray[np.float64]:
+        """The real values of a tensor's codes."""
+        return np.asarray(self.formats[name].decode(self.codes[name]), dtype=np.float64)
+
+
+def run(
+    graph: Graph,
+    assignment: Assignment,
+    inputs: Inputs,
+    *,
+    keep: Collection[str] = (),
+    cache: Cache | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Run:
+    """Outputs and kept tensors of a batch of real inputs `(samples, *S)`, as codes."""
+    legal = legalise(graph, assignment)
+    encoded = encode_inputs(graph, legal.formats, inputs)
+    return run_codes(legal, encoded, keep=keep, cache=cache, chunk_bytes=chunk_bytes)
+
+
+def encode_inputs(graph: Graph, formats: Mapping[str, Format], inputs: Inputs) -> dict[str, Codes]:
+    """The batch in the formats of the graph's inputs."""
+    indices = index_tensors(graph)
+    result: dict[str, Codes] = {}
+    for name, values in named_inputs(graph, inputs).items():
+        if name in indices:
+            result[name] = values.astype(np.int32)
+        else:
+            result[name] = formats[name].encode(values.astype(np.float64))
+    return result
+
+
+def run_codes(
+    legal: Legal,
+    inputs: Mapping[str, Codes],
+    *,
+    keep: Collection[str] = (),
+    cache: Cache | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Run:
+    """As `run`, from input codes and a graph that is already legal."""
+    store: Cache = {} if cache is None else cache
+    formats, graph = legal.formats, legal.graph
+
+    def constant(inside: Graph, prefix: str, name: str) -> Codes:
+        key = (prefix + name, formats[prefix + name])
+        if key not in store:
+            store[key] = encode_constant(inside.constants[name], key[1])[None]
+        return store[key]
+
+    def evaluate(node: Node, prefix: str, operands: list[Array | None]) -> list[Codes]:
+        in_formats = [formats[prefix + n] if n else None for n in node.inputs]
+        out_formats = [formats[prefix + n] for n in node.outputs if n]
+        return list(operator_of(node).simulate(node, operands, in_formats, out_formats))
+
+    parts: list[dict[str, Codes]] = []
+    for chunk in chunks(graph, inputs, chunk_bytes):
+        samples = next(iter(chunk.values())).shape[0] if chunk else 1
+        outputs, kept = interpret(graph, chunk, evaluate, constant, keep)
+        for name, codes in zip(graph.outputs, outputs, strict=True):
+            kept[name] = np.broadcast_to(codes, (samples, *codes.shape[1:]))
+        parts.append(kept)
+    merged = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+    return Run(codes=merged, formats={name: formats[name] for name in merged})
+
+
+def encode_constant(values: Array, fmt: Format) -> Codes:
+    """A constant's codes in a format; index constants become int32."""
+    array = np.asarray(values)
+    if np.issubdtype(array.dtype, np.integer) and fmt.family == "index":
+        return array.astype(np.int32)
+    return fmt.encode(array.astype(np.float64))
