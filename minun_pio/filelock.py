@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One writer at a time: an advisory lock between processes, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_WAIT_S = 0.05
+
+
+@contextlib.contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Holds the lock that belongs to `path`. Its own file is in the system's folder for temporary files."""
+    digest = hashlib.sha256(os.path.normcase(os.path.realpath(path)).encode()).hexdigest()[:24]
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    name = os.path.join(tempfile.gettempdir(), f"minun-{user}-{digest}.lock")
+    with open(name, "a+b") as stream:
+        if sys.platform == "win32":
+            import msvcrt
+
+            while True:
+                try:
+                    stream.seek(0)
+                    msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
+                    break
+                except OSError:
+                    time.sleep(_WAIT_S)
+            try:
+                yield
+            finally:
+                stream.seek(0)
+                msvcrt.locking(stream.fileno(), msvcrt.LK_UNLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.flock(stream, fcntl.LOCK_UN)
+
+
+def write_whole(path: Path, content: bytes) -> bool:
+    """Puts `content` at `path` in one step; leaves a file that has it already alone. True when written."""
+    try:
+        if path.read_bytes() == content:
+            return False
+    except OSError:
+        pass
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return True
