@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "minun_board.h"
+
+int main() {
+  setup();
+  for (;;) loop();
+}
