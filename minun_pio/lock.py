@@ -2,8 +2,9 @@
 """model.lock.json: what a search found, checked in beside model.yaml, so that a build need not search.
 
 An entry belongs to a target key (core and board sizes) and to digests of model.yaml, the network, its
-weights, the data, and this package's version. A build with a valid entry imports neither numpy nor PyYAML. The data
-may be absent then; everything else must be there and unchanged. Texts are compared without regard to line ends.
+weights, the data, and this package's version. A build with a valid entry imports neither numpy nor PyYAML.
+The data may be absent then; everything else must be there and unchanged. Texts are compared without regard
+to line ends.
 """
 
 from __future__ import annotations

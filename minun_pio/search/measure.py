@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measure of a real network: accuracy by exact simulation of the calibration set, bytes by the schedule."""
+"""The measure of a real network: accuracy by exact simulation of the calibration set, bytes as given."""
 
 from __future__ import annotations
 

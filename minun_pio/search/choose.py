@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a model.yaml's wishes to an assignment: the one entrance to the search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from minun_pio.config.dataset import Samples, load_samples
+from minun_pio.config.model import ModelConfig, flash_budget, ram_budget
+from minun_pio.errors import MinunError
+from minun_pio.ir import Graph
+from minun_pio.search import STRATEGIES
+from minun_pio.search.measure import SimulatedMeasure
+from minun_pio.search.rungs import soft_limits, space_of
+from minun_pio.search.space import Assignment, Limits, Outcome
+from minun_pio.simulate.assign import index_tensors
+from minun_pio.simulate.reference import Range, profile
+
+SYNTHETIC_SAMPLES = 64
+
+
+def choose(
+    config: ModelConfig,
+    graph: Graph,
+    board_ram_bytes: int | None,
+    board_flash_bytes: int | None,
+    arena_bound: Callable[[Assignment], int],
+    arena_packed: Callable[[Assignment], int],
+) -> Outcome:
+    """Formats for every real tensor of `graph`, by the strategy of model.yaml.
+
+    `arena_bound` gives a lower bound of an assignment's arena, fast; `arena_packed` the planned arena. Both
+    in bytes. Raises MinunError on data that do not serve; an outcome that does not fit is returned as such.
+    """
+    samples = calibration(config, graph)
+    ranges = tensor_ranges(graph, samples)
+    space = space_of(graph, config.formats, ranges, bracketing=config.search.strategy == "bracket")
+    limits = Limits(
+        ram=config.search.ram if config.search.ram is not None else ram_budget(config, board_ram_bytes),
+        flash=flash_budget(config, board_flash_bytes),
+        soft=soft_limits(config.formats, config.search.soft_limits),
+        tolerated_drop=config.search.tolerated_drop / 100,
+    )
+    measure = SimulatedMeasure(graph, samples, arena_bound, arena_packed)
+    outcome = STRATEGIES[config.search.strategy](space, measure, limits)
+    if config.data.calibration is None:
+        note = f"no calibration data: {SYNTHETIC_SAMPLES} random samples, judged by float32's answers"
+        outcome = replace(outcome, notes=(*outcome.notes, note))
+    return outcome
+
+
+def calibration(config: ModelConfig, graph: Graph) -> Samples:
+    """The calibration samples; without any, random ones, which serve posits and float32 only."""
+    inputs = {name: graph.tensors[name].shape for name in graph.inputs}
+    if config.data.calibration is None:
+        if config.formats.family in ("fixed", "int8"):
+            raise MinunError(
+                "data.missing",
+                f"family '{config.formats.family}' needs 'data.calibration' to find its scales; add a file",
+                config.where("data"),
+            )
+        generator = np.random.default_rng(20221029)
+        drawn = {
+            name: generator.standard_normal((SYNTHETIC_SAMPLES, *shape)) for name, shape in inputs.items()
+        }
+        return Samples(drawn, None)
+    samples = load_samples(config, "calibration", inputs, classes_of(graph))
+    return samples.first(config.search.samples)
+
+
+def classes_of(graph: Graph) -> int | None:
+    """How many classes the first output tells apart; None when it is not a vector of scores.
+
+    An output of argmax tells apart as many as the scores that go into it.
+    """
+    name = graph.outputs[0]
+    if name in index_tensors(graph):
+        producer = graph.producer(name)
+        while producer is not None and producer.op != "argmax":
+            producer = graph.producer(producer.inputs[0])
+        if producer is None:
+            return None
+        name = producer.inputs[0]
+    elements = graph.tensors[name].elements
+    shape = tuple(extent for extent in graph.tensors[name].shape if extent != 1)
+    return elements if len(shape) == 1 else None
+
+
+def tensor_ranges(graph: Graph, samples: Samples) -> dict[str, Range]:
+    """Least and greatest value of every tensor in the float run over the samples."""
+    return profile(graph, samples.x)
