@@ -242,7 +242,7 @@ struct BFloat16 {
   // Nearest, ties to even.
   static inline Code from_float(float value) {
     const uint32_t bits = detail::bits_of(value);
-    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return static_cast<Code>((bits >> 16) | 0x40u);
+    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return 0x7FC0u;
     return static_cast<Code>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
   }
 };

@@ -20,17 +20,6 @@ struct Clip {
   }
 };
 
-// Shape of a convolution, NHWC, one sample.
-struct ConvShape {
-  int16_t in_height, in_width, in_channels;
-  int16_t out_height, out_width, out_channels;
-  int16_t kernel_height, kernel_width;
-  int16_t stride_height, stride_width;
-  int16_t pad_top, pad_left;
-  int16_t dilation_height, dilation_width;
-  int16_t groups;
-};
-
 // Weights in the network's own order: row after row.
 struct RowMajor {
   static MINUN_INLINE size_t start(int row, int inputs, int) { return static_cast<size_t>(row) * inputs; }

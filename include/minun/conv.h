@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolution and transposed convolution, NHWC, any groups (depthwise: groups == in_channels): weights
+// (out_channels, kernel_height, kernel_width, in_channels / groups) in flash.
+//
+// Order of memory accesses: output positions in raster order, and of one position group after group. What a group
+// reads of x is in `scratch` before the group's first output is written.
+#ifndef MINUN_CONV_H
+#define MINUN_CONV_H
+
+#include "minun/linear.h"
+#include "minun/patch.h"
+
+namespace minun {
+
+namespace detail {
+
+template <class X>
+struct PutUnpacked {
+  Unpacked<X>* out;
+  bool finite;
+  MINUN_INLINE void operator()(int index, typename X::Code code) {
+    if (X::is_nar(code)) finite = false;
+    out[index].set(code);
+  }
+};
+
+template <class X>
+struct PutFloat {
+  float* out;
+  MINUN_INLINE void operator()(int index, typename X::Code code) { out[index] = X::to_float(code); }
+};
+
+}  // namespace detail
+
+// One output position (all channels) of any posit or fixed-point formats of one family; y points at the position.
+// scratch: patch_elements() * sizeof(Unpacked<X>) bytes.
+template <class Out, class X, class W, class B, class Taps>
+MINUN_NOINLINE void conv_position(const typename X::Code* x, const typename W::Code* w, const typename B::Code* bias,
+                                  typename Out::Code* y, void* scratch, const ConvShape& shape, int row, int column,
+                                  Clip<Out> clip) {
+  const int count = shape.patch_elements();
+  const int outputs = shape.group_outputs();
+  int channel = 0;
+  for (int group = 0; group < shape.groups; ++group) {
+    detail::PutUnpacked<X> put = {static_cast<Unpacked<X>*>(scratch), true};
+    for_patch<Taps>(x, shape, row, column, group, static_cast<typename X::Code>(0), put);
+    for (int n = 0; n < outputs; ++n, ++channel, w += count) {
+      *y++ = !put.finite ? Out::nar()
+                         : clip(exact_dot<Out, X, W, B, InFlash>(put.out, w, 1, count, bias ? bias + channel : 0));
+    }
+  }
+}
+
+// scratch as for conv_position.
+template <class Out, class X, class W, class B, class Taps>
+MINUN_NOINLINE void conv(const typename X::Code* x, const typename W::Code* w, const typename B::Code* bias,
+                         typename Out::Code* y, void* scratch, const ConvShape& shape, Clip<Out> clip) {
+  for (int row = 0; row < shape.out_height; ++row) {
+    for (int column = 0; column < shape.out_width; ++column, y += shape.out_channels) {
+      conv_position<Out, X, W, B, Taps>(x, w, bias, y, scratch, shape, row, column, clip);
+    }
+  }
+}
+
+// float32 and its 16-bit storage formats. scratch: patch_elements() floats.
+template <class Out, class X, class W, class B, class Taps>
+MINUN_NOINLINE void conv_float(const typename X::Code* x, const typename W::Code* w, const typename B::Code* bias,
+                               typename Out::Code* y, void* scratch, const ConvShape& shape, float low, float high) {
+  float* const patch = static_cast<float*>(scratch);
+  const int count = shape.patch_elements();
+  const int outputs = shape.group_outputs();
+  for (int row = 0; row < shape.out_height; ++row) {
+    for (int column = 0; column < shape.out_width; ++column) {
+      const typename W::Code* weight = w;
+      int channel = 0;
+      for (int group = 0; group < shape.groups; ++group) {
+        detail::PutFloat<X> put = {patch};
+        for_patch<Taps>(x, shape, row, column, group, static_cast<typename X::Code>(0), put);
+        for (int n = 0; n < outputs; ++n, ++channel) {
+          float sum = bias ? B::to_float(flash_load(bias + channel)) : 0.0f;
+          for (int k = 0; k < count; ++k) sum = multiply_add(sum, patch[k], W::to_float(flash_load(weight++)));
+          *y++ = Out::from_float(sum < low ? low : sum > high ? high : sum);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace minun
+
+#endif

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// TensorFlow Lite's reference arithmetic for int8 and int16 tensors with scale and zero point, to the bit: dense and
+// convolution, integer accumulators, a multiplier and a shift per output channel.
+// Source: tensorflow/lite/kernels/internal/common.h and reference/integer_ops.
+#ifndef MINUN_QUANTISED_H
+#define MINUN_QUANTISED_H
+
+#include "minun/flash.h"
+#include "minun/formats.h"
+#include "minun/patch.h"
+
+namespace minun {
+
+// MultiplyByQuantizedMultiplier: x * multiplier * 2^(shift - 31), rounded twice as gemmlowp does.
+inline int32_t scale_quantised(int32_t x, int32_t multiplier, int shift) {
+  const int32_t left =
+      static_cast<int32_t>(static_cast<uint32_t>(x) << (shift > 0 ? shift : 0));
+  const int right = shift > 0 ? 0 : -shift;
+  const int64_t wide = static_cast<int64_t>(left) * multiplier;
+  const int64_t nudged = wide + (wide >= 0 ? (INT64_C(1) << 30) : 1 - (INT64_C(1) << 30));
+  int32_t high = static_cast<int32_t>(nudged / (INT64_C(1) << 31));
+  if (left == multiplier && left == INT32_MIN) high = INT32_MAX;
+  const int32_t mask = static_cast<int32_t>((UINT32_C(1) << right) - 1u);
+  const int32_t remainder = high & mask;
+  const int32_t threshold = (mask >> 1) + (high < 0 ? 1 : 0);
+  return (high >> right) + (remainder > threshold ? 1 : 0);
+}
+
+// The same for int64 accumulators (int16 activations): a 16-bit multiplier, rounded once.
+inline int32_t scale_quantised(int64_t x, int32_t multiplier, int shift) {
+  const int32_t reduced = multiplier < 0x7FFF0000 ? (multiplier + (INT32_C(1) << 15)) >> 16 : 0x7FFF;
+  const int total = 15 - shift;
+  return static_cast<int32_t>((x * reduced + (INT64_C(1) << (total - 1))) >> total);
+}
+
+// How accumulators become codes: in flash, a multiplier and a shift per output channel (or one for all).
+template <class Out>
+struct Requantise {
+  const int32_t* multipliers;
+  const int8_t* shifts;
+  bool per_channel;
+  int32_t zero_point;
+  typename Out::Code low, high;
+
+  template <class Sum>
+  MINUN_INLINE typename Out::Code operator()(Sum sum, int channel) const {
+    const int at = per_channel ? channel : 0;
+    const int32_t value =
+        scale_quantised(sum, flash_load(multipliers + at), flash_load(shifts + at)) + zero_point;
+    return value < low ? low : value > high ? high : static_cast<typename Out::Code>(value);
+  }
+};
+
+// Sum is int32_t for int8 activations, int64_t for int16 ones. `bias` holds one Sum per output in flash: the
+// network's bias less x's zero point times the sum of the row's weights.
+template <class Out, class X, class W, class Sum>
+MINUN_NOINLINE void dense_quantised(const typename X::Code* x, const typename W::Code* w, const Sum* bias,
+                                    typename Out::Code* y, int rows, int inputs, int outputs,
+                                    const Requantise<Out>& requantise) {
+  for (int row = 0; row < rows; ++row, x += inputs) {
+    const typename W::Code* weight = w;
+    for (int n = 0; n < outputs; ++n) {
+      Sum sum = flash_load(bias + n);
+      for (int k = 0; k < inputs; ++k) sum += static_cast<Sum>(static_cast<int32_t>(x[k]) * flash_load(weight++));
+      *y++ = requantise(sum, n);
+    }
+  }
+}
+
+namespace detail {
+
+template <class Code>
+struct PutCode {
+  Code* out;
+  MINUN_INLINE void operator()(int index, Code code) { out[index] = code; }
+};
+
+}  // namespace detail
+
+// scratch: patch_elements() codes of x. `zero` is x's zero point, which also pads.
+template <class Out, class X, class W, class Sum, class Taps>
+MINUN_NOINLINE void conv_quantised(const typename X::Code* x, const typename W::Code* w, const Sum* bias,
+                                   typename Out::Code* y, void* scratch, const ConvShape& shape,
+                                   typename X::Code zero, const Requantise<Out>& requantise) {
+  const int count = shape.patch_elements();
+  const int outputs = shape.group_outputs();
+  detail::PutCode<typename X::Code> put = {static_cast<typename X::Code*>(scratch)};
+  for (int row = 0; row < shape.out_height; ++row) {
+    for (int column = 0; column < shape.out_width; ++column) {
+      const typename W::Code* weight = w;
+      int channel = 0;
+      for (int group = 0; group < shape.groups; ++group) {
+        for_patch<Taps>(x, shape, row, column, group, zero, put);
+        for (int n = 0; n < outputs; ++n, ++channel) {
+          Sum sum = flash_load(bias + channel);
+          for (int k = 0; k < count; ++k) {
+            sum += static_cast<Sum>(static_cast<int32_t>(put.out[k]) * flash_load(weight++));
+          }
+          *y++ = requantise(sum, channel);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace minun
+
+#endif
