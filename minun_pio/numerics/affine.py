@@ -90,7 +90,7 @@ class Affine:
         shape[self.axis] = len(self.scales)
         return scales.reshape(shape)
 
-    def encode(self, values: Values) -> Codes:
+    def encode(self, values: NDArray[Any]) -> Codes:
         """`axis` counts the axes of the array that is given, so a format per channel takes no sample axis."""
         given = np.asarray(values, dtype=np.float64)
         scaled = given / self.channel_scales(given.ndim)

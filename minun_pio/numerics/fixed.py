@@ -30,7 +30,7 @@ class Fixed:
         if not (2 <= self.width <= 32 and -128 <= self.scale_exp <= 127):
             raise MinunError(
                 "format.fixed",
-                f"fixed<{self.width},{self.scale_exp}> found; expected 2 to 32 bits and a scale exponent of -128 to 127, "
+                f"fixed<{self.width},{self.scale_exp}> found; expected 2 to 32 bits, scales 2^-128 to 2^127, "
                 "as in fixed<16,-12>",
             )
 
@@ -77,7 +77,7 @@ class Fixed:
         """The exponent of each value's lowest set bit; NO_UNIT for zero."""
         return lowest_bit_exponents(self.decode(codes))
 
-    def encode(self, values: Values) -> Codes:
+    def encode(self, values: NDArray[Any]) -> Codes:
         scaled = np.asarray(values, dtype=np.float64) * 2.0**-self.scale_exp
         scaled = np.clip(scaled, float(self.min_code), float(self.max_code))
         whole = np.floor(scaled)

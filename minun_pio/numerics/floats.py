@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minun_pio.numerics.format import Codes, Values
 
@@ -43,7 +44,7 @@ class Float32(_FloatFormat):
     def cpp(self) -> str:  # type: ignore[override]
         return "minun::Float32"
 
-    def encode(self, values: Values) -> Codes:
+    def encode(self, values: NDArray[Any]) -> Codes:
         with np.errstate(over="ignore"):
             return np.asarray(values).astype(np.float32)
 
@@ -69,7 +70,7 @@ class Float16(_FloatFormat):
     def cpp(self) -> str:  # type: ignore[override]
         return "minun::Float16"
 
-    def encode(self, values: Values) -> Codes:
+    def encode(self, values: NDArray[Any]) -> Codes:
         with np.errstate(over="ignore"):
             return np.asarray(values).astype(np.float16).view(np.uint16)
 
@@ -95,7 +96,7 @@ class BFloat16(_FloatFormat):
     def cpp(self) -> str:  # type: ignore[override]
         return "minun::BFloat16"
 
-    def encode(self, values: Values) -> Codes:
+    def encode(self, values: NDArray[Any]) -> Codes:
         """Through float32 rounded to odd when `values` are float64, so that nothing is rounded twice."""
         given = np.asarray(values)
         single = _float32_to_odd(given) if given.dtype == np.float64 else given.astype(np.float32)

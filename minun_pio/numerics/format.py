@@ -40,8 +40,8 @@ class Format(Protocol):
     def cpp(self) -> str:
         """The device type: `minun::Posit<8, 2>`, `minun::Fixed<16, -12>`, `minun::Float32`."""
 
-    def encode(self, values: Values) -> Codes:
-        """The code nearest to each value by this format's rounding. Values are taken as exact float64."""
+    def encode(self, values: NDArray[Any]) -> Codes:
+        """The code nearest to each value by this format's rounding; floats are taken as exact."""
 
     def decode(self, codes: Codes) -> Values:
         """The exact value of each code as float64 (NaR decodes to NaN)."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minun_pio.numerics.format import Codes, Values
 
@@ -35,7 +36,7 @@ class Index32:
     def cpp(self) -> str:
         return "minun::Index32"
 
-    def encode(self, values: Values) -> Codes:
+    def encode(self, values: NDArray[Any]) -> Codes:
         return np.clip(np.rint(np.asarray(values)), -(2.0**31), 2.0**31 - 1).astype(np.int32)
 
     def decode(self, codes: Codes) -> Values:

@@ -33,7 +33,7 @@ def parse_format(text: str) -> Format:
     if match is None:
         raise MinunError(
             "format.unknown",
-            f"number format '{text}' found; expected posit<n,es>, fixed<n,scale>, float32, float16 or bfloat16",
+            f"number format '{text}' found; expected posit<n,es>, fixed<n,s>, float32, float16 or bfloat16",
         )
     first, second = int(match[2]), int(match[3])
     return Posit(first, second) if match[1] == "posit" else Fixed(first, second)

@@ -84,15 +84,15 @@ class Posit:
         """The exact values as float64; NaR as NaN."""
         if self.n > _TABLE_BITS:
             return _decode_bits(self, codes)
-        return np.take(value_table(self), _index(self, codes))
+        return np.take(value_table(self), bit_index(self, codes))
 
     def unit_exponents(self, codes: Codes) -> NDArray[np.int64]:
         """The exponent of each value's lowest set bit; NO_UNIT for zero and NaR."""
         if self.n > _TABLE_BITS:
             return lowest_bit_exponents(_decode_bits(self, codes))
-        return np.take(unit_table(self), _index(self, codes)).astype(np.int64)
+        return np.take(unit_table(self), bit_index(self, codes)).astype(np.int64)
 
-    def encode(self, values: Values) -> Codes:
+    def encode(self, values: NDArray[Any]) -> Codes:
         """The nearest code of each float64, by bit arithmetic on its IEEE pattern.
 
         The regime and exponent bits of the value's binade stand above its fraction, whose last bit also
@@ -139,13 +139,16 @@ class Posit:
         return -code if numerator < 0 else code
 
 
-def _index(fmt: Posit, codes: Codes) -> NDArray[Any]:
+def bit_index(fmt: Posit, codes: Codes) -> NDArray[Any]:
     """Position of each code in a table over all codes: the code's bits read as unsigned."""
     array = np.asarray(codes)
-    if fmt.n == 8 and array.dtype == np.int8:
-        return array.view(np.uint8)
-    if fmt.n == 16 and array.dtype == np.int16:
-        return array.view(np.uint16)
+    if array.dtype == fmt.storage:  # unsigned indices are the ones that numpy gathers without a detour
+        unsigned = array.view(f"u{fmt.storage.itemsize}")
+        return (
+            unsigned
+            if fmt.n == 8 * fmt.storage.itemsize
+            else unsigned & unsigned.dtype.type((1 << fmt.n) - 1)
+        )
     return array.astype(np.int64) & ((1 << fmt.n) - 1)
 
 

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise arithmetic, reductions and conversions on codes: the exact result, one rounding.
+
+In the float family the arithmetic is float32's, in the affine family TensorFlow Lite's. Arguments broadcast
+as numpy's do; NaR (NaN) in gives NaR (NaN) out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minun_pio.errors import MinunError
+from minun_pio.numerics import odd_rounding as odd
+from minun_pio.numerics import tflite
+from minun_pio.numerics.affine import Affine
+from minun_pio.numerics.fixed import Fixed
+from minun_pio.numerics.format import Codes, Format, Values
+from minun_pio.numerics.operand import Operand
+from minun_pio.numerics.posit import Posit, lowest_bit_exponents
+from minun_pio.numerics.product import product
+
+Singles = NDArray[np.float32]
+
+
+def add(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
+    if isinstance(fx, Affine):
+        return tflite.add(x, fx, y, _affine(fy), _affine(out))
+    return _binary(x, fx, y, fy, out, odd.add_odd, np.add)
+
+
+def sub(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
+    if isinstance(fx, Affine):
+        return tflite.add(x, fx, y, _affine(fy), _affine(out), subtract=True)
+    return _binary(x, fx, y, fy, out, lambda a, b: odd.add_odd(a, -b), np.subtract)
+
+
+def mul(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
+    if isinstance(fx, Affine):
+        return tflite.mul(x, fx, y, _affine(fy), _affine(out))
+    return _binary(x, fx, y, fy, out, odd.multiply_odd, np.multiply)
+
+
+def div(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
+    """x / y. By zero: NaR for posits; for fixed-point the largest code, or the smallest where x is
+    negative.
+    """
+    if isinstance(fx, Affine):
+        raise MinunError(
+            "operator.family", "division has no affine arithmetic; convert its inputs to another family"
+        )
+    codes = _binary(x, fx, y, fy, out, odd.divide_odd, np.divide)
+    if isinstance(out, Fixed):
+        limit = np.where(np.asarray(x) < 0, out.min_code, out.max_code).astype(out.storage)
+        codes = np.where(np.asarray(y) == 0, limit, codes)
+    return codes
+
+
+def multiply_add(x: Codes, fx: Format, y: Codes, fy: Format, z: Codes, fz: Format, out: Format) -> Codes:
+    """x * y + z with one rounding (float family: two, product then sum)."""
+    if isinstance(fx, Affine):
+        raise MinunError(
+            "operator.family", "scale_shift has no affine arithmetic; fold it or convert its inputs"
+        )
+    if fx.family == "float":
+        with np.errstate(all="ignore"):
+            return out.encode(_single(x, fx) * _single(y, fy) + _single(z, fz))
+    high, low = odd.two_product(fx.decode(x), fy.decode(y))
+    total, rest = odd.two_sum(high, fz.decode(z))
+    rest, last = odd.two_sum(rest, low)
+    total, rest = odd.two_sum(total, rest)
+    return out.encode(odd.to_odd(total, rest + last))
+
+
+def maximum(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
+    return _binary(x, fx, y, fy, out, np.maximum, np.maximum)
+
+
+def minimum(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
+    return _binary(x, fx, y, fy, out, np.minimum, np.minimum)
+
+
+def convert(codes: Codes, source: Format, target: Format) -> Codes:
+    """The same values in another format or family, rounded once.
+
+    Between affine formats: TensorFlow Lite's requantisation. float to affine: float32 division by the scale,
+    half away from zero (AffineQuantize). posit or fixed to affine: the exact quotient, half away from zero.
+    """
+    if source == target:
+        return np.asarray(codes)
+    if isinstance(source, Affine) and isinstance(target, Affine):
+        return tflite.rescale(codes, source, target)
+    if isinstance(target, Affine):
+        if source.family == "float":
+            with np.errstate(all="ignore"):
+                scaled = (_single(codes, source) / np.float32(target.scale)).astype(np.float64)
+        else:
+            scaled = odd.divide_odd(source.decode(codes), np.float64(target.scale))
+        return _nearest_away(scaled, target)
+    return target.encode(source.decode(codes))
+
+
+def clamp_codes(fmt: Format, low: float | None, high: float | None) -> tuple[Any, Any]:
+    """The codes of the bounds, in the type of a code; None is the format's own bound (never NaR)."""
+    if fmt.family == "float":
+        bounds = (-math.inf if low is None else low, math.inf if high is None else high)
+        if fmt.storage.kind != "f":
+            raise MinunError("operator.clip", f"clipping in {fmt.name} codes found; clip in float32")
+        return np.float32(bounds[0]), np.float32(bounds[1])
+    assert isinstance(fmt, Posit | Fixed | Affine)
+    lowest, highest = fmt.min_code, fmt.max_code
+    if low is not None:
+        lowest = max(lowest, int(_bound(fmt, low)))
+    if high is not None:
+        highest = min(highest, int(_bound(fmt, high)))
+    return lowest, highest
+
+
+def clip_codes(codes: Codes, fmt: Format, low: float | None, high: float | None) -> Codes:
+    """Codes between those of the bounds. NaR and NaN stay."""
+    array = np.asarray(codes)
+    if fmt.family == "float" and fmt.storage.kind != "f":
+        values = fmt.decode(array)
+        return fmt.encode(np.clip(values, low, high)) if (low, high) != (None, None) else array
+    lowest, highest = clamp_codes(fmt, low, high)
+    clipped = np.clip(array, lowest, highest).astype(fmt.storage)
+    if isinstance(fmt, Posit):
+        clipped = np.where(array == fmt.nar, array, clipped)
+    return clipped
+
+
+def reduce_sum(x: Codes, fx: Format, axes: Sequence[int], out: Format, keepdims: bool = False) -> Codes:
+    """The exact sum over `axes`, one rounding. float: float32, in raster order. affine: TensorFlow Lite's
+    SUM.
+    """
+    rows, shape = _rows(x, axes, keepdims)
+    if isinstance(fx, Affine):
+        return tflite.reduce_sum(rows, fx, _affine(out)).reshape(shape)
+    if fx.family == "float":
+        return out.encode(_sequential_sum(_single(rows, fx))).reshape(shape)
+    return _exact_sum(fx.decode(rows), out).reshape(shape)
+
+
+def reduce_mean(x: Codes, fx: Format, axes: Sequence[int], out: Format, keepdims: bool = False) -> Codes:
+    """The exact sum over `axes` divided by the count, one rounding. float: float32, the sum divided by the
+    count. affine: TensorFlow Lite's MEAN."""
+    rows, shape = _rows(x, axes, keepdims)
+    return mean_rows(rows, fx, out).reshape(shape)
+
+
+def mean_rows(rows: Codes, fx: Format, out: Format, count: NDArray[np.int64] | None = None) -> Codes:
+    """The mean of each row of `rows` (..., K); `count` (...) divides instead of K (pools that leave out
+    pads).
+    """
+    depth = rows.shape[-1]
+    counts = (
+        np.full(rows.shape[:-1], depth, np.int64)
+        if count is None
+        else np.broadcast_to(count, rows.shape[:-1])
+    )
+    if isinstance(fx, Affine):
+        return tflite.reduce_mean(rows, fx, _affine(out))
+    if fx.family == "float":
+        with np.errstate(all="ignore"):
+            return out.encode(_sequential_sum(_single(rows, fx)) / counts.astype(np.float32))
+    values = fx.decode(rows)
+    total = values.sum(axis=-1)
+    codes = out.encode(odd.divide_odd(total, counts.astype(np.float64)))
+    for place in zip(*np.nonzero(~_sum_is_exact(values)), strict=True):
+        terms = values[place]
+        if np.isnan(terms).any():
+            continue
+        integers, unit = _common_unit(terms)
+        codes[place] = encode_ratio(out, sum(integers), int(counts[place]), unit)
+    return codes
+
+
+def round_sum(terms: Sequence[tuple[Codes, Format]], out: Format) -> Codes:
+    """The exact sum of any number of posit or fixed terms, one rounding; terms broadcast."""
+    values = np.stack(np.broadcast_arrays(*(fmt.decode(codes) for codes, fmt in terms)), axis=-1)
+    return _exact_sum(values, out)
+
+
+def squared_distance(x: Codes, fx: Format, b: Codes, fb: Format, out: Format) -> Codes:
+    """sum((x - b)^2) exact, one rounding: x (..., d), b (m, d), result (..., m). float: float32, in order."""
+    points, centres = np.asarray(x)[..., None, :], np.asarray(b)
+    if fx.family == "float":
+        left, right = _single(points, fx), _single(centres, fb)
+        total = np.zeros(np.broadcast_shapes(left.shape, right.shape)[:-1], np.float32)
+        with np.errstate(all="ignore"):
+            for k in range(left.shape[-1]):
+                step = left[..., k] - right[..., k]
+                total = total + step * step
+        return out.encode(total)
+    left, right = np.broadcast_arrays(fx.decode(points), fb.decode(centres))
+    gap = left - right
+    total = (gap * gap).sum(axis=-1)
+    # Every term is positive: a relative error of 2 roundings in the gap, 1 in the square, K in the sum.
+    error = total * ((left.shape[-1] + 6) * 2.0**-53)
+    codes = out.encode(total)
+    doubtful = (out.encode(total - error) != out.encode(total + error)) & np.isfinite(total)
+    for place in zip(*np.nonzero(doubtful), strict=True):
+        integers, unit = _common_unit(np.concatenate([left[place], right[place]]))
+        half = len(integers) // 2
+        exact = sum((p - q) ** 2 for p, q in zip(integers[:half], integers[half:], strict=True))
+        codes[place] = encode_ratio(out, exact, 1, 2 * unit)
+    return codes
+
+
+def encode_ratio(out: Format, numerator: int, denominator: int, exponent: int) -> int:
+    """The code of numerator / denominator * 2^exponent, exact before its one rounding."""
+    assert isinstance(out, Posit | Fixed)
+    sign = -1 if numerator < 0 else 1
+    shift = max(0, 80 + denominator.bit_length() - abs(numerator).bit_length())
+    quotient, rest = divmod(abs(numerator) << shift, denominator)
+    return out.encode_integer(sign * (2 * quotient + (rest != 0)), exponent - shift - 1)
+
+
+def _binary(
+    x: Codes,
+    fx: Format,
+    y: Codes,
+    fy: Format,
+    out: Format,
+    exact: Callable[[Values, Values], Values],
+    single: Callable[[Singles, Singles], Singles],
+) -> Codes:
+    if fx.family != fy.family:
+        raise MinunError(
+            "format.family", f"one operator has {fx.name} and {fy.name}; convert one of them first"
+        )
+    if fx.family == "float":
+        with np.errstate(all="ignore"):
+            return out.encode(single(_single(x, fx), _single(y, fy)))
+    return out.encode(exact(fx.decode(x), fy.decode(y)))
+
+
+def _single(codes: Codes, fmt: Format) -> Singles:
+    return np.asarray(codes) if fmt.storage.kind == "f" else fmt.decode(codes).astype(np.float32)
+
+
+def _affine(fmt: Format) -> Affine:
+    if isinstance(fmt, Affine):
+        return fmt
+    raise MinunError("format.family", f"{fmt.name} found among affine operands; convert it first")
+
+
+def _bound(fmt: Posit | Fixed | Affine, value: float) -> int:
+    if isinstance(fmt, Affine):  # CalculateActivationRangeQuantized divides in float32
+        return int(_nearest_away((np.float32(value) / np.float32(fmt.scale)).astype(np.float64), fmt))
+    return int(fmt.encode(np.asarray(value, dtype=np.float64)))
+
+
+def _nearest_away(scaled: Values, fmt: Affine) -> Codes:
+    """Half away from zero, zero point added, saturated; NaN to the smallest code."""
+    magnitude = np.abs(scaled)
+    whole = np.floor(magnitude)
+    whole = np.copysign(whole + (magnitude - whole >= 0.5), scaled) + fmt.zero_point
+    clipped = np.clip(whole, fmt.min_code, fmt.max_code)
+    return np.where(np.isnan(clipped), fmt.min_code, clipped).astype(fmt.storage)
+
+
+def _rows(x: Codes, axes: Sequence[int], keepdims: bool) -> tuple[Codes, tuple[int, ...]]:
+    """`x` with `axes` moved last and flattened, in raster order, and the reduced shape."""
+    array = np.asarray(x)
+    reduced = sorted(axis % array.ndim for axis in axes)
+    kept = [axis for axis in range(array.ndim) if axis not in reduced]
+    moved = array.transpose(*kept, *reduced)
+    lead = moved.shape[: len(kept)]
+    shape = tuple(1 if i in reduced else n for i, n in enumerate(array.shape)) if keepdims else lead
+    return np.ascontiguousarray(moved).reshape(*lead, -1), shape
+
+
+def _sequential_sum(values: Singles) -> Singles:
+    total = np.zeros(values.shape[:-1], np.float32)
+    with np.errstate(all="ignore"):
+        for k in range(values.shape[-1]):
+            total = total + values[..., k]
+    return total
+
+
+def _exact_sum(values: Values, out: Format) -> Codes:
+    """Sums over the last axis of exact values, one rounding."""
+    assert isinstance(out, Posit | Fixed)
+    flat = values.reshape(-1, values.shape[-1])
+    nar = np.isnan(flat).any(axis=1)
+    flat = np.nan_to_num(flat)
+    unit = lowest_bit_exponents(flat).min(axis=1).astype(np.float64)
+    rows = Operand(flat, np.linalg.norm(flat, axis=1) * (1 + 2.0**-20), unit, nar if nar.any() else None)
+    ones = np.ones((1, flat.shape[1]))
+    column = Operand(ones, np.array([math.sqrt(flat.shape[1])]) * (1 + 2.0**-20), np.zeros(1), None)
+    return product(rows, column, None, out).reshape(values.shape[:-1])
+
+
+def _sum_is_exact(values: Values) -> NDArray[np.bool_]:
+    magnitude = np.abs(values).sum(axis=-1) * (1 + 2.0**-20)
+    unit = lowest_bit_exponents(values).min(axis=-1).astype(np.float64)
+    exact: NDArray[np.bool_] = magnitude <= np.exp2(np.minimum(unit + 53.0, 1000.0))
+    return exact
+
+
+def _common_unit(values: Values) -> tuple[list[int], int]:
+    """Integers m and one exponent e with values = m * 2^e exactly."""
+    units = lowest_bit_exponents(values)
+    unit = int(units[values != 0].min()) if np.any(values != 0) else 0
+    integers = []
+    for value in values.tolist():
+        numerator, denominator = value.as_integer_ratio()
+        shift = -(denominator.bit_length() - 1) - unit
+        integers.append(numerator << shift if shift >= 0 else numerator >> -shift)
+    return integers, unit
