@@ -9,8 +9,8 @@ below it (or at 0): every pushed-down plan is reached exactly once. Kept up to d
   yet placed, may not pass the capacity;
 - in a section with little slack, offsets are subset sums of what is left (plus the slack), kept as bits.
 
-Runs are cut short by a limit on failures (Luby's sequence) and begun again with another rank, in which
-buffers that failed often come earlier.
+Runs are cut short by a limit on nodes or on failures, in turn (Luby's sequence), and begun again with
+another rank, in which buffers that failed often come earlier.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from minun_pio.planner.instance import Budget, Instance, savings
 FAR = 1 << 60
 DOMAIN_UNITS = 1 << 14  # capacities up to this keep offset domains as bits
 TIGHT_SLACK = 64  # sections with at most this slack are filtered by subset sums
-FIRST_FAILURES = 12
+FIRST_NODES = 3  # a buffer, in a run limited by nodes
+FIRST_FAILURES = 12  # in a run limited by failures
 
 _LOW, _FLOOR, _PLACED = 0, 1, 2  # what an entry of the trail restores
 
@@ -75,8 +76,9 @@ class Finder:
             lambda i: (-size[i], -width[i], i),
             lambda i: (-tight[i], -size[i], i),
         ]
+        nodes = FIRST_NODES * len(size)
         for key in ranks:
-            yield self.run(sorted(n, key=key), FIRST_FAILURES)
+            yield self.run(sorted(n, key=key), nodes, nodes)
         peak = float(max(tight) or 1)
         share = [t / peak for t in tight]
         values: list[Callable[[int], float]] = [
@@ -96,10 +98,14 @@ class Finder:
             trust = chance.choice((0.0, 0.0, 0.5, 1.0))
             noise = chance.choice((0.1, 0.3, 0.6))
             score = [-value(i) * weight[i] ** trust * (1 + noise * (chance.random() * 2 - 1)) for i in n]
-            yield self.run(sorted(n, key=score.__getitem__), FIRST_FAILURES * luby(turn))
+            ranked = sorted(n, key=score.__getitem__)
+            if turn % 2:
+                yield self.run(ranked, nodes * luby(turn // 2 + 1), FAR)
+            else:
+                yield self.run(ranked, FAR, FIRST_FAILURES * luby(turn // 2))
 
-    def run(self, ranked: list[int], failures: int) -> Outcome:
-        """One search with that rank, cut after so many failures.
+    def run(self, ranked: list[int], nodes: int, failures: int) -> Outcome:
+        """One search with that rank, cut after so many nodes or failures.
 
         One function with inner ones on local names: this is the planner's hottest loop, and attribute
         access would cost a third of its speed.
@@ -284,8 +290,10 @@ class Finder:
             return out
 
         def enter(items: list[int]) -> _Frame:
+            nonlocal nodes
+            nodes -= 1
             budget.nodes += 1
-            if budget.nodes & 31 == 0 and now() > deadline:
+            if nodes <= 0 or (budget.nodes & 31 == 0 and now() > deadline):
                 raise Cut
             choices = candidates(items)
             if not choices:
