@@ -12,6 +12,10 @@ from minun_pio.ops.operator import Operator
 
 # one line a module, alphabetical; each has `OPERATOR` or `OPERATORS` (a tuple)
 _MODULES: tuple[str, ...] = (
+    "conv",
+    "conv_transpose",
+    "dense",
+    "matmul",
     "scan",
 )
 
