@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -122,7 +123,7 @@ class Reader:
     def file(self, key: str, value: Located, suffixes: tuple[str, ...]) -> Path:
         """An existing file with one of `suffixes`, relative to model.yaml's folder."""
         given = self.text(key, value)
-        path = (self.folder / given).absolute()
+        path = Path(os.path.normpath(self.folder.absolute() / given))
         if path.suffix.lower() not in suffixes:
             raise self.error(
                 "config.wrong-value",

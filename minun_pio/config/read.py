@@ -75,10 +75,10 @@ def _read(root: Located, path: Path) -> ModelConfig:
 
 def _name(reader: Reader, value: Located) -> str:
     name = reader.text("name", value)
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", name) or "__" in name or name in _CPP_KEYWORDS.split():
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name) or "__" in name or name in _CPP_KEYWORDS.split():
         raise reader.error(
             "config.wrong-value",
-            f"'name' is '{name}', expected a C++ identifier like 'digits' (it names namespace and header)",
+            f"'name' is '{name}', expected lower-case letters, digits and _ like 'digits' (a C++ namespace)",
             value.line,
         )
     return name

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From model.yaml files to the C++ in one output folder: what PlatformIO, CMake and `minun build` call.
+
+Three ways, the cheapest first: the stamp says that nothing changed; the lock file has the program, which is
+written again without a search and without numpy; otherwise the model is compiled and the lock renewed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from minun_pio.board.target import Target
+from minun_pio.errors import MinunError
+from minun_pio.filelock import write_whole
+from minun_pio.lock import find, lock_path, save
+from minun_pio.stamp import read_stamp, write_stamp
+
+if TYPE_CHECKING:
+    from minun_pio.emit.program import Program
+
+MANIFEST = ".minun_files.json"  # in the output folder: the names of what was generated
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What a call did. `created`: a file appeared or vanished, so the set of names in the folder changed."""
+
+    lines: tuple[str, ...]
+    outputs: tuple[Path, ...]
+    written: bool
+    created: bool
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    program: Program
+    summary: Mapping[str, Any]
+    inputs: Mapping[str, Path]
+    line: str
+
+
+def up_to_date(models: Sequence[Path], target: Target, stamp_file: Path) -> Generation | None:
+    """The answer when the stamp vouches for everything; None otherwise."""
+    stamp = read_stamp(stamp_file)
+    if stamp is None or not stamp.vouches(target.key, models):
+        return None
+    return Generation(stamp.lines, tuple(Path(name) for name in stamp.outputs), False, False)
+
+
+def locked(models: Sequence[Path], target: Target) -> str | None:
+    """None when every model has a valid entry in its lock file, else why the first one has not."""
+    for model in models:
+        found = find(model, target.key)
+        if found.entry is None:
+            return found.reason
+    return None
+
+
+def generate(
+    models: Sequence[Path],
+    target: Target,
+    folder: Path,
+    *,
+    stamp_file: Path | None = None,
+    renew: bool = False,
+    say: Say | None = None,
+) -> Generation:
+    """Make the folder hold exactly the C++ of `models` for `target`. Nothing is half-written.
+
+    `stamp_file` (a cache, outside the folder) lets the next call see at once that nothing changed. `renew`
+    searches again whatever the lock says. `say` is told what takes long. Raises MinunError, the folder being
+    as it was then.
+    """
+    models = [Path(model).absolute() for model in models]
+    if stamp_file is not None and not renew:
+        done = up_to_date(models, target, stamp_file)
+        if done is not None:
+            return done
+    compiled = [_compiled(model, target, renew, say or (lambda _: None)) for model in models]
+    _distinct(models, [entry.program.model for entry in compiled])
+    generation = _place(folder, _texts([entry.program for entry in compiled]), compiled)
+    if stamp_file is not None:
+        inputs = [path for entry in compiled for path in entry.inputs.values()]
+        locks = [lock_path(model) for model in models]
+        write_stamp(stamp_file, target.key, models, [*inputs, *locks], generation.outputs, generation.lines)
+    return generation
+
+
+def clean(folder: Path) -> tuple[Path, ...]:
+    """Remove what was generated into `folder`, and folders that are empty then."""
+    removed = [folder / name for name in _manifest(folder)]
+    for path in removed:
+        path.unlink(missing_ok=True)
+    (folder / MANIFEST).unlink(missing_ok=True)
+    for directory in (folder, folder.parent):
+        try:
+            directory.rmdir()
+        except OSError:
+            break
+    return tuple(removed)
+
+
+def _manifest(folder: Path) -> list[str]:
+    """Names of the files that were generated into `folder`."""
+    try:
+        names = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [name for name in names if isinstance(name, str) and Path(name).name == name]
+
+
+def _compiled(model: Path, target: Target, renew: bool, say: Say) -> _Compiled:
+    """The program from the lock, or compiled and locked."""
+    from minun_pio.emit.program import from_json
+
+    if not renew:
+        found = find(model, target.key)
+        if found.entry is not None:
+            entry = found.entry
+            program = from_json(entry.program)
+            return _Compiled(program, entry.summary, entry.inputs, str(entry.summary.get("line", "")))
+        say(f"{model.name}: {found.reason}; searching formats for {target.name}")
+    elif not model.is_file():
+        raise MinunError("config.missing-file", f"no such file in {model.parent}", model.name)
+    from minun_pio.build import compile_model
+    from minun_pio.config import read_model
+    from minun_pio.emit.program import to_json
+
+    config = read_model(model)
+    built = compile_model(config, target)
+    inputs = config.inputs()
+    save(model, target.key, inputs, to_json(built.program), built.summary)
+    return _Compiled(
+        built.program, built.summary, {"model": model, **inputs}, str(built.summary.get("line", ""))
+    )
+
+
+def _distinct(models: Sequence[Path], names: Sequence[str]) -> None:
+    for k, name in enumerate(names):
+        if name in names[:k]:
+            other = models[names.index(name)]
+            raise MinunError(
+                "config.duplicate-name",
+                f"'{name}' is also the name of {other.parent.name}/{other.name}; names must differ",
+                f"{models[k].parent.name}/{models[k].name}",
+            )
+
+
+def _texts(programs: Sequence[Program]) -> dict[str, bytes]:
+    """Every file of the folder by name."""
+    from minun_pio.emit.write import write, write_shared
+
+    files: dict[str, bytes] = {}
+    for program in programs:
+        for name, content in write(program).items():
+            files[name] = content if isinstance(content, bytes) else content.encode()
+    for name, content in write_shared(programs).items():
+        files[name] = content.encode()
+    return files
+
+
+def _place(folder: Path, files: Mapping[str, bytes], compiled: Sequence[_Compiled]) -> Generation:
+    """Write what differs and remove what is no longer made."""
+    before = _manifest(folder)
+    outputs = tuple(folder / name for name in sorted(files))
+    gone = [folder / name for name in before if name not in files]
+    created = any(not path.is_file() for path in outputs) or any(path.is_file() for path in gone)
+    written = False
+    for path in outputs:
+        written |= write_whole(path, files[path.name])
+    for path in gone:
+        path.unlink(missing_ok=True)
+    manifest = json.dumps({"files": sorted(files)}, indent=1) + "\n"
+    write_whole(folder / MANIFEST, manifest.encode())
+    return Generation(tuple(entry.line for entry in compiled), outputs, written, created)

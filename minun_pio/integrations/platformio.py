@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The PlatformIO plugin. `extra_script.py` calls `extend` from `lib_deps` or as a `pre:` script.
+
+It generates before PlatformIO looks for headers, puts the output folder on the include path, compiles the
+generated sources with the project, and adds the targets `minun_search`, `minun_report` and `minun_collect`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minun_pio.board.target import HOST, Target, core_of
+from minun_pio.errors import MinunError
+from minun_pio.filelock import exclusive
+from minun_pio.generate import Generation, clean, generate, locked, up_to_date
+
+_DONE = "MINUN_DONE"
+_VARIANT = "minun_models"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What platformio.ini says, paths absolute."""
+
+    project_dir: Path
+    environment: str
+    models: tuple[Path, ...]
+    folder: Path
+    stamp_file: Path
+    target: Target
+
+
+def extend(env: Any, project_env: Any, source_env: Any, root: str, targets: list[str]) -> None:
+    """Everything the plugin does at script load.
+
+    `env` is the script's environment (the library's own under `lib_deps`), `project_env` the default one,
+    `source_env` the one that compiles the project's sources. `root` is this library's folder. Ends the build
+    with one line when something is wrong.
+    """
+    try:
+        _extend(env, project_env, source_env, Path(root), targets)
+    except MinunError as error:
+        _fail(project_env, str(error))
+    except ImportError as error:
+        _fail(project_env, missing_package(error, project_env.subst("$PYTHONEXE")))
+    except OSError as error:
+        _fail(project_env, f"{error.filename or 'file'}: {error.strerror or error} [file.error]")
+
+
+def missing_package(error: ImportError, python: str) -> str:
+    """What to run when PlatformIO's Python lacks a package that a search needs."""
+    name = (error.name or str(error)).partition(".")[0]
+    packages = {"yaml": "pyyaml", "onnx": "onnx", "tflite": "tflite"}
+    wanted = ["numpy", "pyyaml"]
+    if packages.get(name, name) not in wanted:
+        wanted.append(packages.get(name, name))
+    return (
+        f"the Python package '{packages.get(name, name)}' is missing in PlatformIO's Python; "
+        f'run: "{python}" -m pip install {" ".join(wanted)} [extra.missing]'
+    )
+
+
+def _extend(env: Any, project_env: Any, source_env: Any, root: Path, targets: list[str]) -> None:
+    setup = read_setup(project_env)
+    if project_env.IsCleanTarget():
+        _clean(project_env, setup)
+        return
+    include = str(setup.folder)
+    env.AppendUnique(CPPPATH=[include, str(root / "include")])
+    if project_env.get(_DONE):
+        return
+    project_env[_DONE] = True
+    if not project_env.IsIntegrationDump() or _needs_no_search(setup):
+        _generate(project_env, setup, renew="minun_search" in targets)
+    project_env.AppendUnique(CPPPATH=[include, str(root / "include")])
+    for builder in project_env.get("__PIO_LIB_BUILDERS", None) or []:
+        builder.env.AppendUnique(CPPPATH=[include])
+    if source_env is not project_env:
+        source_env.AppendUnique(CPPPATH=[include, str(root / "include")])
+    source_env.BuildSources(os.path.join("$BUILD_DIR", _VARIANT), include)
+    _add_targets(project_env, setup)
+
+
+def read_setup(env: Any) -> Setup:
+    """Options of the environment and what its board is. Raises MinunError when no model is named."""
+    project_dir = Path(env.subst("$PROJECT_DIR"))
+    environment = env.subst("$PIOENV")
+    where = f"platformio.ini: [env:{environment}]"
+    given = env.GetProjectOption("custom_minun_model", "")
+    lines = given if isinstance(given, list) else str(given).splitlines()
+    names = [line.strip() for line in lines if line.strip()] or ["model.yaml"]
+    models = tuple(Path(os.path.normpath(project_dir / name)) for name in names)
+    for name, model in zip(names, models, strict=True):
+        if not model.is_file() and not env.IsCleanTarget():
+            raise MinunError(
+                "config.missing-file",
+                f"custom_minun_model: no file '{name}'; its path is relative to platformio.ini's folder",
+                where,
+            )
+    option = str(env.GetProjectOption("custom_minun_output_dir", "") or "").strip()
+    include = Path(env.subst("$PROJECT_INCLUDE_DIR"))
+    folder = (
+        Path(os.path.normpath(project_dir / option)) if option else include / "minun_models" / environment
+    )
+    stamp_file = Path(env.subst("$BUILD_DIR")) / "minun_stamp.json"
+    return Setup(
+        project_dir, environment, models, folder.absolute(), stamp_file.absolute(), board_target(env)
+    )
+
+
+def board_target(env: Any) -> Target:
+    """The board from PlatformIO's manifest, the project's overrides (`board_upload.…`) in it."""
+    if not env.get("BOARD"):
+        return HOST
+    board = env.BoardConfig()
+    return Target(
+        env.subst("$BOARD"),
+        core_of(str(board.get("build.cpu", "")), str(board.get("build.mcu", ""))),
+        int(board.get("upload.maximum_ram_size", 0) or 0) or None,
+        int(board.get("upload.maximum_size", 0) or 0) or None,
+    )
+
+
+def _needs_no_search(setup: Setup) -> bool:
+    """Whether generating is quick: an editor that asks for include paths must not wait for a search."""
+    if up_to_date(setup.models, setup.target, setup.stamp_file):
+        return True
+    return locked(setup.models, setup.target) is None
+
+
+def _generate(env: Any, setup: Setup, renew: bool) -> Generation:
+    if not renew:
+        done = up_to_date(setup.models, setup.target, setup.stamp_file)
+        if done is not None:
+            _print_lines(done)
+            return done
+    generation = generate(
+        setup.models, setup.target, setup.folder, stamp_file=setup.stamp_file, renew=renew, say=_print
+    )
+    if generation.created:
+        sync_checksum(env)
+    _print_lines(generation)
+    return generation
+
+
+def _print_lines(generation: Generation) -> None:
+    for line in generation.lines:
+        _print(line)
+
+
+def sync_checksum(env: Any) -> None:
+    """Tell PlatformIO of new names under include/: it would delete `.pio/build` at the next run otherwise."""
+    from platformio import fs
+    from platformio.project.helpers import compute_project_checksum
+
+    path = Path(env.subst("$PROJECT_BUILD_DIR")) / "project.checksum"
+    if not path.is_file():
+        return
+    with exclusive(path), fs.cd(env.subst("$PROJECT_DIR")):
+        path.write_text(compute_project_checksum(env.GetProjectConfig()), encoding="utf-8")
+
+
+def _clean(env: Any, setup: Setup) -> None:
+    if env.get(_DONE):
+        return
+    env[_DONE] = True
+    for path in clean(setup.folder):
+        _print(f"Removing {os.path.relpath(path, setup.project_dir)}", prefix="")
+    sync_checksum(env)
+
+
+def _add_targets(env: Any, setup: Setup) -> None:
+    """The custom targets; they call what `minun search|report|collect` call."""
+
+    def search(target: Any, source: Any, env: Any) -> int:
+        _print("formats searched again, model.lock.json renewed")  # done at script load
+        return 0
+
+    def report(target: Any, source: Any, env: Any) -> int:
+        return _guarded(lambda: _report(env, setup))
+
+    def collect(target: Any, source: Any, env: Any) -> int:
+        return _guarded(lambda: _collect(env, setup))
+
+    env.AddCustomTarget("minun_search", None, search, "Search formats", "Search number formats again", True)
+    env.AddCustomTarget(
+        "minun_report", None, report, "Model report", "What was decided for each model and why"
+    )
+    env.AddCustomTarget(
+        "minun_collect", None, collect, "Collect answers", "Run samples on the board, compare"
+    )
+
+
+def _report(env: Any, setup: Setup) -> None:
+    from minun_pio.report.locked import report_files
+
+    for line in report_files(setup.models, setup.target, Path(env.subst("$BUILD_DIR")) / "minun_report"):
+        _print(line, prefix="")
+
+
+def _collect(env: Any, setup: Setup) -> None:
+    from minun_pio.board.session import collect_models
+
+    port = str(env.GetProjectOption("monitor_port", "") or env.GetProjectOption("upload_port", "") or "")
+    for line in collect_models(
+        setup.models, setup.target, setup.project_dir, setup.environment, env.subst(port)
+    ):
+        _print(line, prefix="")
+
+
+def _guarded(action: Callable[[], None]) -> int:
+    """0, or 1 after one line of what went wrong."""
+    try:
+        action()
+    except MinunError as error:
+        sys.stderr.write(f"Error: minun: {error}\n")
+        return 1
+    except ImportError as error:
+        sys.stderr.write(f"Error: minun: {missing_package(error, sys.executable)}\n")
+        return 1
+    return 0
+
+
+def _print(line: str, prefix: str = "minun: ") -> None:
+    sys.stdout.write(f"{prefix}{line}\n")
+    sys.stdout.flush()
+
+
+def _fail(env: Any, message: str) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(f"Error: minun: {message}\n")
+    sys.stderr.flush()
+    env.Exit(1)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether an output folder is up to date, answered from file sizes and times in under a millisecond.
+
+The stamp is a cache, never the truth: where it does not vouch for everything, the lock file's digests decide.
+Imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minun_pio import __version__
+
+_SETTLED_NS = 50_000_000  # a file changed this shortly before the stamp may change again unseen
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """`outputs`: what was generated. `lines`: what a build says of each model. `record`: file states."""
+
+    key: str
+    models: tuple[str, ...]
+    outputs: tuple[str, ...]
+    lines: tuple[str, ...]
+    record: dict[str, list[int] | None]
+    time_ns: int
+    version: str
+
+    def vouches(self, key: str, models: Iterable[Path]) -> bool:
+        """True when nothing that mattered then has changed since, as far as sizes and times tell."""
+        if self.version != _version() or self.key != key or self.models != tuple(str(m) for m in models):
+            return False
+        for name, state in self.record.items():
+            found = _state(name)
+            if found != state:
+                return False
+            if found and name not in self.outputs and found[1] > self.time_ns - _SETTLED_NS:
+                return False
+        return True
+
+
+def read_stamp(path: Path) -> Stamp | None:
+    """The stamp at `path`; None when there is none that can be read."""
+    try:
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return Stamp(
+            key=data["key"],
+            models=tuple(data["models"]),
+            outputs=tuple(data["outputs"]),
+            lines=tuple(data["lines"]),
+            record=dict(data["record"]),
+            time_ns=int(data["time_ns"]),
+            version=data["version"],
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_stamp(
+    path: Path,
+    key: str,
+    models: Iterable[Path],
+    inputs: Iterable[Path],
+    outputs: Iterable[Path],
+    lines: Iterable[str],
+) -> None:
+    """Record the states of `inputs` and `outputs` as they are now."""
+    out = [str(file) for file in outputs]
+    record = {name: _state(name) for name in (*(str(file) for file in inputs), *out)}
+    data = {
+        "key": key,
+        "models": [str(model) for model in models],
+        "outputs": out,
+        "lines": list(lines),
+        "record": record,
+        "time_ns": time.time_ns(),
+        "version": _version(),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(data, indent=1), encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def _state(name: str) -> list[int] | None:
+    try:
+        found = os.stat(name)
+    except OSError:
+        return None
+    return [found.st_size, found.st_mtime_ns]
+
+
+def _version() -> str:
+    """The package's version; in a checkout also its newest file, so that work on the compiler is seen."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    if not os.path.isdir(os.path.join(os.path.dirname(package), ".git")):
+        return __version__
+    newest, pending = 0, [package]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name != "__pycache__":
+                        pending.append(entry.path)
+                elif entry.name.endswith(".py"):
+                    newest = max(newest, entry.stat().st_mtime_ns)
+    return f"{__version__}+{newest}"
