@@ -1,1 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
+"""`minun`: the only place that prints. Commands are imported when called, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from minun_pio import __version__
+from minun_pio.errors import MinunError
+
+COMMANDS = {
+    "build": "Make the C++ of models for a board.",
+    "search": "Search number formats and show every candidate.",
+    "evaluate": "Measure a model's accuracy, exactly as the board computes.",
+    "plan": "Plan the memory of buffers given as CSV.",
+    "report": "Show what was decided for a model and why.",
+    "collect": "Run samples on a board and compare its answers.",
+    "boards": "List known boards; start and stop virtual ones.",
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"minun_pio.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="minun")
+def root() -> None:
+    """Accurate machine learning on microcontrollers: model.yaml to C++ that the board computes to the bit."""
+
+
+def main() -> None:
+    """The console script. Every failure is one line on stderr and an exit status that is not 0."""
+    try:
+        status = root.main(standalone_mode=False)
+        sys.exit(status if isinstance(status, int) else 0)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.Abort:
+        _stop("interrupted", 130)
+    except click.ClickException as error:
+        _stop(error.format_message().replace("\n", " "), error.exit_code)
+    except MinunError as error:
+        _stop(str(error), 1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except ImportError as error:
+        if error.name is None or error.name.startswith("minun_pio"):
+            raise
+        _stop(f"the Python package '{error.name}' is missing; run: pip install {error.name}", 1)
+    except OSError as error:
+        _stop(f"{error.filename or 'file'}: {error.strerror or error} [file.error]", 1)
+
+
+def _stop(message: str, status: int) -> None:
+    sys.stdout.flush()
+    click.echo(f"minun: error: {message}", err=True)
+    sys.exit(status)
