@@ -2,8 +2,8 @@
 """Float arithmetic that gives the same bits on every machine.
 
 A BLAS chooses its order of summing, and its fused multiply-adds, by the processor, so that training with it
-gives other weights on another machine. Here everything is elementwise + - * / on float64, each rounded once by
-IEEE 754, in an order that this file fixes.
+gives other weights on another machine. Here everything is elementwise + - * / on float64, each rounded once
+by IEEE 754, in an order that this file fixes.
 """
 
 from __future__ import annotations
