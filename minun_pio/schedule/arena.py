@@ -6,9 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from minun_pio.config.model import Memory
 from minun_pio.planner import Buffer as PlannedBuffer
 from minun_pio.planner import Plan, Problem, plan
 from minun_pio.schedule.model import Schedule
+
+
+DEFAULT_MEMORY = Memory()
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,13 @@ def problem_of(schedule: Schedule, capacity: int | None = None) -> Problem:
     return Problem(buffers, capacity=capacity)
 
 
-def place(schedule: Schedule, planner: str = "exact", timeout_s: float = 10.0) -> Placement:
-    """Places the buffers, each at a multiple of its element's size. The plan is validated."""
-    found = plan(problem_of(schedule), planner=planner, timeout=timeout_s)
-    align = max((b.align for b in schedule.buffers), default=1)
+def place(schedule: Schedule, memory: Memory = DEFAULT_MEMORY) -> Placement:
+    """Places the buffers, each at a multiple of its element's size. The plan is validated.
+
+    AVR reads any width at any address, so the arena itself needs no alignment there.
+    """
+    found = plan(problem_of(schedule), planner=memory.planner, timeout=memory.timeout_s)
+    align = 1 if schedule.core == "avr" else max((b.align for b in schedule.buffers), default=1)
     stage = StagePeak("placed", found.height, found.certificate.live)
     return Placement(schedule, found, align, dict(found.offsets), (stage,))
 

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a read model.yaml to a Program: import, search, schedule, plan, gates, lowering.
+
+What PlatformIO, CMake and `minun build` call through `generate`, which keeps the result in the lock file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from minun_pio.board.target import Target
+from minun_pio.budgets import check_accuracy, check_flash, check_ram
+from minun_pio.config.dataset import Samples, load_samples
+from minun_pio.config.model import Memory, ModelConfig, flash_budget, ram_budget
+from minun_pio.emit.lower import lower
+from minun_pio.emit.program import Program
+from minun_pio.ir import Graph
+from minun_pio.report.lines import summary_line
+from minun_pio.schedule.arena import estimate_bytes, place
+from minun_pio.schedule.layout import InputMemory, lay_out
+from minun_pio.search.choose import calibration, choose, classes_of
+from minun_pio.search.measure import agreement
+from minun_pio.search.space import Assignment, Outcome
+from minun_pio.simulate.legalise import Legal, legalise
+from minun_pio.simulate.reference import reference
+from minun_pio.simulate.run import Cache, encode_inputs, run_codes
+
+SELF_TEST_SAMPLES = 16
+
+Choose = Callable[..., Outcome]
+
+
+@dataclass(frozen=True)
+class Built:
+    """The program, and JSON that says what was decided and why (report, one line, lock)."""
+
+    program: Program
+    summary: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Fractions over the evaluation samples: float64 reference, and the device's codes on the host."""
+
+    samples: int
+    float32: float
+    host: float
+    labelled: bool
+
+
+def compile_model(
+    config: ModelConfig, target: Target, *, graph: Graph | None = None, search: Choose = choose
+) -> Built:
+    """The program of a model for a board. Raises MinunError when a budget is not met or anything is wrong.
+
+    `graph`: the network when it is already imported. `search`: (config, graph, board RAM, board flash, arena
+    lower bound, packed arena) -> Outcome.
+    """
+    network = import_network(config) if graph is None else graph
+    memory = input_memory(config.memory)
+    packed: dict[tuple[tuple[str, int, int, int], ...], int] = {}
+
+    def bound(assignment: Assignment) -> int:
+        return estimate_bytes(lay_out(legalise(network, assignment), target.core, memory))
+
+    def packed_bytes(assignment: Assignment) -> int:
+        schedule = lay_out(legalise(network, assignment), target.core, memory)
+        key = tuple((b.id, b.size, b.start, b.end) for b in schedule.buffers)
+        if key not in packed:
+            packed[key] = place(schedule, config.memory).bytes
+        return packed[key]
+
+    outcome = search(config, network, target.ram_bytes, target.flash_bytes, bound, packed_bytes)
+    legal = legalise(network, outcome.assignment)
+    placement = place(lay_out(legal, target.core, memory), config.memory)
+    samples = evaluation(config, network)
+    cache: Cache = {}
+    accuracy = measure(network, legal, samples, cache)
+    first = samples.first(SELF_TEST_SAMPLES)
+    program = lower(
+        placement, config.name, input_codes=encode_inputs(network, legal.formats, first.x), cache=cache
+    )
+    ram, flash = ram_budget(config, target.ram_bytes), flash_budget(config, target.flash_bytes)
+    check_ram(config, program, ram)
+    check_flash(config, program, flash)
+    check_accuracy(config, accuracy.host, accuracy.float32)
+    return Built(program, summarise(config, target, program, outcome, accuracy, ram, flash, network))
+
+
+def import_network(config: ModelConfig) -> Graph:
+    """The network that model.yaml names, with the passes run."""
+    from minun_pio.importers import import_graph
+
+    return import_graph(config)
+
+
+def input_memory(memory: Memory) -> InputMemory:
+    return "arena" if memory.input == "arena" else "caller"
+
+
+def evaluation(config: ModelConfig, graph: Graph) -> Samples:
+    """The samples that accuracy is reported on: `data.evaluation`, else the calibration samples."""
+    if config.data.evaluation is None:
+        return calibration(config, graph)
+    shapes = {name: graph.tensors[name].shape for name in graph.inputs}
+    return load_samples(config, "evaluation", shapes, classes_of(graph))
+
+
+def measure(graph: Graph, legal: Legal, samples: Samples, cache: Cache | None = None) -> Accuracy:
+    """Accuracy of the network as the board computes it, and in real numbers, over the samples."""
+    name = graph.outputs[0]
+    wanted = reference(graph, samples.x)[name]
+    done = run_codes(legal, encode_inputs(graph, legal.formats, samples.x), cache=cache)
+    return Accuracy(
+        samples=len(samples),
+        float32=agreement(wanted, samples.y, wanted),
+        host=agreement(done.values(name), samples.y, wanted),
+        labelled=samples.y is not None,
+    )
+
+
+def summarise(
+    config: ModelConfig,
+    target: Target,
+    program: Program,
+    outcome: Outcome,
+    accuracy: Accuracy,
+    ram: int | None,
+    flash: int | None,
+    graph: Graph,
+) -> dict[str, Any]:
+    """What was decided, as JSON. Nothing that differs between two equal builds."""
+    roles = {name: "input" for name in graph.inputs} | {name: "constant" for name in graph.constants}
+    found: dict[str, Any] = {
+        "model": config.name,
+        "target": target.key,
+        "core": target.core,
+        "strategy": outcome.strategy,
+        "formats": {"low": outcome.low, "high": outcome.high, "promoted": list(outcome.promoted)},
+        "tensors": [
+            {
+                "name": name,
+                "format": fmt,
+                "shape": list(graph.tensors[name].shape) if name in graph.tensors else None,
+                "role": roles.get(name, "computed"),
+            }
+            for name, fmt in program.formats.items()
+        ],
+        "arena": {
+            "bytes": program.arena.bytes,
+            "lower_bound": program.arena.lower_bound,
+            "status": program.arena.status,
+            "stages": [
+                {"name": s.name, "peak": s.peak, "live": list(s.live)} for s in program.arena.stages
+            ],
+        },
+        "ram_budget": ram,
+        "flash_budget": flash,
+        "flash": {
+            "constants": program.flash.constants,
+            "tables": program.flash.tables,
+            "code_estimate": program.flash.code_estimate,
+            "total": program.flash.total,
+        },
+        "accuracy": {
+            "samples": accuracy.samples,
+            "host": accuracy.host,
+            "float32": accuracy.float32,
+            "labelled": accuracy.labelled,
+        },
+        "search": outcome.to_json(),
+    }
+    found["line"] = summary_line(found)
+    return found
