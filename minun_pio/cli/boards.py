@@ -60,7 +60,7 @@ def stop(folders: tuple[Path, ...], everywhere: bool, as_json: bool) -> None:
 
     stopped: list[str] = []
     if everywhere:
-        stopped = [str(place) for place in virtual.stop_all()]
+        stopped = [str(board.folder) for board in virtual.all_running() if virtual.stop(board.folder)]
     else:
         for project in folders or (Path.cwd(),):
             if not project.is_dir():

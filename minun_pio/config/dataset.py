@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -70,11 +71,13 @@ def _arrays(found: DataFile, where: str) -> dict[str, Array]:
     try:
         if suffix == ".csv":
             return _csv(found)
-        if suffix == ".npy":
-            return {found.x: np.load(found.path, allow_pickle=False)}
-        with np.load(found.path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, MemoryError) as error:
+        with open(found.path, "rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return {found.x: loaded}
+            with loaded as archive:
+                return {key: archive[key] for key in archive.files}
+    except (OSError, ValueError, EOFError, KeyError, SyntaxError, zipfile.BadZipFile, MemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise MinunError(
             "data.unreadable", f"'{name}' cannot be read as a {suffix[1:].upper()} file: {reason}", where
@@ -90,9 +93,11 @@ def _csv(found: DataFile) -> dict[str, Array]:
         header = 0
     except ValueError:
         header = 1
-    table = np.loadtxt(
-        found.path, delimiter=",", skiprows=header, ndmin=2, dtype=np.float64, encoding="utf-8-sig"
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an empty file is reported as such
+        table = np.loadtxt(
+            found.path, delimiter=",", skiprows=header, ndmin=2, dtype=np.float64, encoding="utf-8-sig"
+        )
     if table.size == 0:
         return {found.x: table.reshape(0, 1), found.y: np.zeros(0)}
     return {found.x: table[:, :-1], found.y: table[:, -1]}

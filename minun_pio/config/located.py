@@ -43,8 +43,9 @@ def parse(text: str, name: str) -> Located:
         raise MinunError(
             "config.too-large", f"the file has {len(text)} characters, at most {MAX_BYTES}", name
         )
-    loader = yaml.SafeLoader(text)
+    loader = None
     try:
+        loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
         if root is None:
             raise MinunError(
@@ -66,7 +67,8 @@ def parse(text: str, name: str) -> Located:
     except RecursionError:
         raise MinunError("config.yaml", f"nested deeper than {MAX_DEPTH} levels", name) from None
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
 
 
 class _Converter:
