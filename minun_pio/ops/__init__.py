@@ -12,11 +12,27 @@ from minun_pio.ops.operator import Operator
 
 # one line a module, alphabetical; each has `OPERATOR` or `OPERATORS` (a tuple)
 _MODULES: tuple[str, ...] = (
+    "argmax",
+    "clip",
+    "concat",
     "conv",
     "conv_transpose",
     "dense",
+    "elementwise_binary",
+    "expand",
+    "gather",
     "matmul",
+    "pad",
+    "pooling",
+    "reductions",
+    "reshape",
+    "reverse",
+    "scale_shift",
     "scan",
+    "slice",
+    "split",
+    "squared_distance",
+    "transpose",
 )
 
 

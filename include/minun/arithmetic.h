@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// One operation on two numbers of one family, the exact result rounded once; order and clamping of codes.
+#ifndef MINUN_ARITHMETIC_H
+#define MINUN_ARITHMETIC_H
+
+#include <stdint.h>
+
+#include "minun/formats.h"
+
+namespace minun {
+
+namespace detail {
+
+template <class F>
+struct IsFloat {
+  static const bool kValue = false;
+};
+template <>
+struct IsFloat<Float32> {
+  static const bool kValue = true;
+};
+template <>
+struct IsFloat<Float16> {
+  static const bool kValue = true;
+};
+template <>
+struct IsFloat<BFloat16> {
+  static const bool kValue = true;
+};
+
+// Not inlined: every kernel of a program shares one decoder a format.
+template <class F>
+MINUN_NOINLINE Decoded decode(typename F::Code code) {
+  return F::decode(code);
+}
+
+MINUN_INLINE uint32_t magnitude_of(int32_t value) {
+  return value < 0 ? 0u - static_cast<uint32_t>(value) : static_cast<uint32_t>(value);
+}
+
+// Rounds (quotient + fraction) * 2^exponent, 0 < fraction < 1 where `sticky`; |quotient| < 2^62 and, where sticky,
+// at least 2^30, so that no tie of `Out` lies inside the fraction's range.
+template <class Out>
+inline typename Out::Code encode_sticky(int64_t quotient, int exponent, bool sticky) {
+  return encode64<Out>(quotient * 2 + (sticky ? 1 : 0), exponent - 1);
+}
+
+template <class Out>
+MINUN_NOINLINE typename Out::Code round_sum(Decoded a, Decoded b) {
+  if (a.mantissa == 0) return encode32<Out>(b.mantissa, b.exponent);
+  if (b.mantissa == 0) return encode32<Out>(a.mantissa, a.exponent);
+  if (a.exponent < b.exponent) {
+    const Decoded swapped = a;
+    a = b;
+    b = swapped;
+  }
+  const int apart = a.exponent - b.exponent;
+  const int room = leading_zeros(magnitude_of(a.mantissa)) + 30;  // shifts a's highest bit to bit 61
+  if (apart <= room) {
+    return encode64<Out>(a.mantissa * (static_cast<int64_t>(1) << apart) + b.mantissa, b.exponent);
+  }
+  const int drop = apart - room > 31 ? 31 : apart - room;
+  const int32_t kept = b.mantissa >> drop;  // floor
+  const bool sticky = kept * (static_cast<int64_t>(1) << drop) != b.mantissa;
+  return encode_sticky<Out>(a.mantissa * (static_cast<int64_t>(1) << room) + kept, a.exponent - room, sticky);
+}
+
+template <class Out>
+MINUN_NOINLINE typename Out::Code round_product(Decoded a, Decoded b) {
+  return encode64<Out>(static_cast<int64_t>(a.mantissa) * b.mantissa, a.exponent + b.exponent);
+}
+
+// b is not 0.
+template <class Out>
+MINUN_NOINLINE typename Out::Code round_quotient(Decoded a, Decoded b) {
+  if (a.mantissa == 0) return 0;
+  const bool negative = (a.mantissa < 0) != (b.mantissa < 0);
+  const uint32_t top = magnitude_of(a.mantissa);
+  const uint32_t low = magnitude_of(b.mantissa);
+  const int zeros = leading_zeros(top) + 30;  // the dividend's highest bit is bit 61
+  const uint64_t dividend = static_cast<uint64_t>(top) << zeros;
+  const uint64_t quotient = dividend / low;
+  const bool sticky = quotient * low != dividend;
+  const uint64_t doubled = quotient * 2 + (sticky ? 1 : 0);
+  const int64_t signed_quotient = negative ? -static_cast<int64_t>(doubled) : static_cast<int64_t>(doubled);
+  return encode64<Out>(signed_quotient, a.exponent - zeros - b.exponent - 1);
+}
+
+}  // namespace detail
+
+// Posit and fixed-point. NaR in gives NaR; x / 0 is NaR, in fixed-point the largest code, for x < 0 the
+// smallest.
+template <class Out, class A, class B, bool Floating = detail::IsFloat<A>::kValue>
+struct Arithmetic {
+  typedef typename Out::Code Code;
+  static inline bool nar(typename A::Code a, typename B::Code b) { return A::is_nar(a) || B::is_nar(b); }
+
+  static inline Code add(typename A::Code a, typename B::Code b) {
+    if (nar(a, b)) return Out::nar();
+    return detail::round_sum<Out>(detail::decode<A>(a), detail::decode<B>(b));
+  }
+  static inline Code subtract(typename A::Code a, typename B::Code b) {
+    if (nar(a, b)) return Out::nar();
+    Decoded negated = detail::decode<B>(b);
+    if (negated.mantissa == INT32_MIN) {  // fixed-point of 32 bits
+      negated.mantissa /= 2;
+      ++negated.exponent;
+    }
+    negated.mantissa = -negated.mantissa;
+    return detail::round_sum<Out>(detail::decode<A>(a), negated);
+  }
+  static inline Code multiply(typename A::Code a, typename B::Code b) {
+    if (nar(a, b)) return Out::nar();
+    return detail::round_product<Out>(detail::decode<A>(a), detail::decode<B>(b));
+  }
+  static inline Code divide(typename A::Code a, typename B::Code b) {
+    if (nar(a, b)) return Out::nar();
+    if (b == 0) {
+      if (Out::kHasNaR) return Out::nar();
+      return a < 0 ? Out::kMinCode : Out::kMaxCode;
+    }
+    return detail::round_quotient<Out>(detail::decode<A>(a), detail::decode<B>(b));
+  }
+};
+
+// float32 arithmetic, whatever the storage.
+template <class Out, class A, class B>
+struct Arithmetic<Out, A, B, true> {
+  typedef typename Out::Code Code;
+  static inline Code add(typename A::Code a, typename B::Code b) {
+    return Out::from_float(rounded(A::to_float(a) + B::to_float(b)));
+  }
+  static inline Code subtract(typename A::Code a, typename B::Code b) {
+    return Out::from_float(rounded(A::to_float(a) - B::to_float(b)));
+  }
+  static inline Code multiply(typename A::Code a, typename B::Code b) {
+    return Out::from_float(rounded(A::to_float(a) * B::to_float(b)));
+  }
+  static inline Code divide(typename A::Code a, typename B::Code b) {
+    return Out::from_float(rounded(A::to_float(a) / B::to_float(b)));
+  }
+};
+
+// The order of codes: integers of every family as they are, 16-bit floats by value. A NaN is never less.
+template <class F>
+struct Order {
+  static inline bool less(typename F::Code a, typename F::Code b) { return a < b; }
+};
+template <>
+struct Order<Float16> {
+  static inline bool less(uint16_t a, uint16_t b) { return Float16::to_float(a) < Float16::to_float(b); }
+};
+template <>
+struct Order<BFloat16> {
+  static inline bool less(uint16_t a, uint16_t b) { return BFloat16::to_float(a) < BFloat16::to_float(b); }
+};
+
+namespace detail {
+
+template <class F>
+struct Nar {
+  static inline bool is(typename F::Code) { return false; }
+};
+template <int N, int Es>
+struct Nar<Posit<N, Es> > {
+  static inline bool is(typename Posit<N, Es>::Code code) { return Posit<N, Es>::is_nar(code); }
+};
+
+}  // namespace detail
+
+// `code` brought between `low` and `high`; NaR and NaN stay.
+template <class F>
+inline typename F::Code clamp_code(typename F::Code code, typename F::Code low, typename F::Code high) {
+  if (Order<F>::less(code, low)) return detail::Nar<F>::is(code) ? code : low;
+  return Order<F>::less(high, code) ? high : code;
+}
+
+}  // namespace minun
+
+#endif  // MINUN_ARITHMETIC_H

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Add, subtract, multiply, divide, maximum, minimum with numpy's broadcasting.
+#ifndef MINUN_ELEMENTWISE_BINARY_H
+#define MINUN_ELEMENTWISE_BINARY_H
+
+#include <stdint.h>
+
+#include "minun/arithmetic.h"
+#include "minun/cursor.h"
+
+namespace minun {
+
+struct Add {
+  template <class Out, class A, class B>
+  static inline typename Out::Code apply(typename A::Code a, typename B::Code b) {
+    return Arithmetic<Out, A, B>::add(a, b);
+  }
+};
+struct Subtract {
+  template <class Out, class A, class B>
+  static inline typename Out::Code apply(typename A::Code a, typename B::Code b) {
+    return Arithmetic<Out, A, B>::subtract(a, b);
+  }
+};
+struct Multiply {
+  template <class Out, class A, class B>
+  static inline typename Out::Code apply(typename A::Code a, typename B::Code b) {
+    return Arithmetic<Out, A, B>::multiply(a, b);
+  }
+};
+struct Divide {
+  template <class Out, class A, class B>
+  static inline typename Out::Code apply(typename A::Code a, typename B::Code b) {
+    return Arithmetic<Out, A, B>::divide(a, b);
+  }
+};
+// On codes of one format; where a NaN is in play, b.
+struct Maximum {
+  template <class Out, class A, class B>
+  static inline typename Out::Code apply(typename Out::Code a, typename Out::Code b) {
+    return Order<Out>::less(b, a) ? a : b;
+  }
+};
+struct Minimum {
+  template <class Out, class A, class B>
+  static inline typename Out::Code apply(typename Out::Code a, typename Out::Code b) {
+    return Order<Out>::less(a, b) ? a : b;
+  }
+};
+
+// out = clamp(op(a, b)), in raster order. walk, in flash: the output's `rank` extents, then a's and b's steps in
+// elements along them (0 where broadcast). 1 <= rank <= 8.
+template <class Op, class Out, class A, class B, class WhereA, class WhereB>
+void binary(const typename A::Code* a, const typename B::Code* b, typename Out::Code* out, int32_t rank,
+            const int32_t* walk, typename Out::Code low, typename Out::Code high) {
+  const int32_t inner = flash_load(walk + rank - 1);
+  const int32_t step_a = flash_load(walk + 2 * rank - 1);
+  const int32_t step_b = flash_load(walk + 3 * rank - 1);
+  Cursor<2> rows(walk, rank, rank - 1);
+  do {
+    const typename A::Code* from_a = a + rows.offset[0];
+    const typename B::Code* from_b = b + rows.offset[1];
+    for (int32_t i = 0; i < inner; ++i, from_a += step_a, from_b += step_b) {
+      const typename Out::Code result =
+          Op::template apply<Out, A, B>(WhereA::load(from_a), WhereB::load(from_b));
+      *out++ = clamp_code<Out>(result, low, high);
+    }
+  } while (rows.next());
+}
+
+}  // namespace minun
+
+#endif  // MINUN_ELEMENTWISE_BINARY_H

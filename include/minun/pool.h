@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Maximum and average over windows of a channels-last tensor.
+#ifndef MINUN_POOL_H
+#define MINUN_POOL_H
+
+#include <stdint.h>
+
+#include "minun/total.h"
+#include "minun/window.h"
+
+namespace minun {
+
+namespace detail {
+
+inline Span rows_of(const Window& w, int32_t y) {
+  return span_of(y, w.stride_height, w.top, w.bottom, w.kernel_height, w.dilation_height, w.height);
+}
+inline Span columns_of(const Window& w, int32_t x) {
+  return span_of(x, w.stride_width, w.left, w.right, w.kernel_width, w.dilation_width, w.width);
+}
+
+}  // namespace detail
+
+// in (height, width, channels) -> out (out_height, out_width, channels), raster order. Padding never wins; a window
+// that lies wholly in it gives `empty`.
+template <class F>
+void max_pool(const typename F::Code* in, typename F::Code* out, const Window& w, typename F::Code empty) {
+  typedef typename F::Code Code;
+  for (int32_t y = 0; y < w.out_height; ++y) {
+    const Span rows = detail::rows_of(w, y);
+    for (int32_t x = 0; x < w.out_width; ++x) {
+      const Span columns = detail::columns_of(w, x);
+      const int32_t first = (rows.first * w.width + columns.first) * w.channels;
+      for (int32_t c = 0; c < w.channels; ++c) {
+        Code best = empty;
+        bool found = false;
+        const Code* row = in + first + c;
+        for (int32_t i = 0; i < rows.count; ++i, row += w.dilation_height * w.width * w.channels) {
+          const Code* at = row;
+          for (int32_t j = 0; j < columns.count; ++j, at += w.dilation_width * w.channels) {
+            if (!found || Order<F>::less(best, *at)) best = *at;
+            found = true;
+          }
+        }
+        *out++ = best;
+      }
+    }
+  }
+}
+
+// The exact sum over what the window covers, divided by how many elements that are (padding among them where
+// `count_include_pad`), rounded once and clamped.
+template <class Out, class In>
+void average_pool(const typename In::Code* in, typename Out::Code* out, const Window& w, typename Out::Code low,
+                  typename Out::Code high) {
+  Total<In> total;
+  for (int32_t y = 0; y < w.out_height; ++y) {
+    const Span rows = detail::rows_of(w, y);
+    for (int32_t x = 0; x < w.out_width; ++x) {
+      const Span columns = detail::columns_of(w, x);
+      const int32_t first = (rows.first * w.width + columns.first) * w.channels;
+      const int32_t divisor = w.count_include_pad ? rows.padded * columns.padded : rows.count * columns.count;
+      for (int32_t c = 0; c < w.channels; ++c) {
+        total.clear();
+        const typename In::Code* row = in + first + c;
+        for (int32_t i = 0; i < rows.count; ++i, row += w.dilation_height * w.width * w.channels) {
+          const typename In::Code* at = row;
+          for (int32_t j = 0; j < columns.count; ++j, at += w.dilation_width * w.channels) total.add(*at);
+        }
+        const typename Out::Code mean = total.template round<Out>(divisor > 0 ? static_cast<uint32_t>(divisor) : 1u);
+        *out++ = clamp_code<Out>(mean, low, high);
+      }
+    }
+  }
+}
+
+}  // namespace minun
+
+#endif  // MINUN_POOL_H
