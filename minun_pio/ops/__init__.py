@@ -17,6 +17,7 @@ _MODULES: tuple[str, ...] = (
     "concat",
     "conv",
     "conv_transpose",
+    "convert",
     "dense",
     "elementwise_binary",
     "expand",
