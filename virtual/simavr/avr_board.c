@@ -19,7 +19,7 @@
 #include <simavr/sim_elf.h>
 #include <simavr/sim_io.h>
 
-enum { kGpior0 = 0x3E, kCheckEvery = 8192 };
+enum { kGpior0 = 0x3E, kUcsr0a = 0xC0, kUdre0 = 0x20, kUcsr0b = 0xC1, kTxen0 = 0x08, kCheckEvery = 8192 };
 static const double kBusySeconds = 3.0;
 
 static volatile sig_atomic_t quit, reset;
@@ -60,6 +60,15 @@ static void on_mark(avr_t *avr, avr_io_addr_t addr, uint8_t value, void *param) 
   (void)param;
   avr->data[addr] = value;
   fprintf(stderr, "mark %u %llu\n", value, (unsigned long long)avr->cycle);
+}
+
+/* A transmitter that is switched on is empty; simavr 1.6 says so only after the first byte. */
+static void on_uart_control(avr_t *avr, avr_io_addr_t addr, uint8_t value, void *param) {
+  (void)addr, (void)param;
+  static int was_on;
+  int on = (value & kTxen0) != 0;
+  if (on && !was_on) avr->data[kUcsr0a] |= kUdre0;
+  was_on = on;
 }
 
 static void no_sleep(avr_t *avr, avr_cycle_count_t how_long) { (void)avr, (void)how_long; }
@@ -112,6 +121,7 @@ int main(int argc, char **argv) {
   avr->sleep = no_sleep;
   connect_uart(avr);
   avr_register_io_write(avr, kGpior0, on_mark, NULL);
+  avr_register_io_write(avr, kUcsr0b, on_uart_control, NULL);
   fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK);
   uart_input = avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_INPUT);
   avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_OUTPUT), on_output, NULL);
