@@ -187,7 +187,7 @@ def _add_targets(env: Any, setup: Setup) -> None:
     def collect(target: Any, source: Any, env: Any) -> int:
         return _guarded(lambda: _collect(env, setup))
 
-    env.AddCustomTarget("minun_search", None, search, "Search formats", "Search number formats again", True)
+    env.AddCustomTarget("minun_search", None, search, "Search formats", "Search number formats again")
     env.AddCustomTarget(
         "minun_report", None, report, "Model report", "What was decided for each model and why"
     )
