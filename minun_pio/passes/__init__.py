@@ -1,1 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Passes: small functions from a graph to a graph that computes the same in real numbers.
+
+`optimise` runs them all until nothing changes. A pass is a few rules for `sweep.rewrite`, each a function
+of one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minun_pio.ir import Graph
+from minun_pio.passes import constants, fusion, layout, patterns
+from minun_pio.passes.sweep import Rule, dead_code, rewrite
+from minun_pio.passes.validate import check
+
+__all__ = ["check", "dead_code", "optimise"]
+
+_ROUNDS = 12
+
+
+def _passes() -> Sequence[Sequence[Rule]]:
+    return (
+        (constants.fold, constants.drop_identity, layout.merge, constants.share()),
+        (patterns.function_of_one, patterns.layer_norm, patterns.norm_scale, patterns.transposed_product),
+        (layout.into_dense, layout.sink),
+        (fusion.scale_into_linear, fusion.scales_together, fusion.clamp_into_producer),
+    )
+
+
+def optimise(graph: Graph) -> Graph:
+    """The graph after all passes: constants folded, batch norm and clamps fused, layout changes cancelled,
+    dead nodes gone. Checked after every sweep. Raises MinunError when a pass breaks a graph."""
+    graph = check(dead_code(graph))
+    for _ in range(_ROUNDS):
+        before = graph
+        for rules in _passes():
+            graph = check(rewrite(graph, rules))
+        if [node for node in graph.nodes if node.body is None] == [
+            node for node in before.nodes if node.body is None
+        ] and len(graph.nodes) == len(before.nodes):
+            break
+    return graph
