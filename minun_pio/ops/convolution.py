@@ -32,6 +32,7 @@ from minun_pio.ops.linear import (
 from minun_pio.ops.operator import Binding, Call, Overlap, Table, Traits
 from minun_pio.ops.shapes import constant, elements, refuse, required
 from minun_pio.ops.window_order import WindowOrder
+from minun_pio.planner import raster
 
 _INT16 = 32767
 
@@ -78,6 +79,20 @@ class Geometry:
     @property
     def taps(self) -> str:
         return "minun::Transposed" if self.transposed else "minun::Forward"
+
+    def raster(self, in_bytes: int, out_bytes: int) -> raster.Window:
+        """The kernel's order as the planner's raster model has it; not for transposed ones."""
+        return raster.Window(
+            *(self.height, self.width, self.channels),
+            *(self.out_height, self.out_width, self.out_channels),
+            kernel=self.kernel,
+            stride=self.strides,
+            padding=(self.pads[0], self.pads[1]),
+            dilation=self.dilations,
+            groups=self.groups,
+            in_bytes=in_bytes,
+            out_bytes=out_bytes,
+        )
 
     def order(self) -> WindowOrder:
         return WindowOrder(
@@ -159,7 +174,11 @@ def conv_traits(binding: Binding, geometry: Geometry) -> Traits:
     per_element = 4 if fmt.family == "float" else element_bytes(fmt)
     if fmt.family in ("posit", "fixed"):
         per_element = unpacked_bytes(fmt)
-    distance = geometry.order().forward_bytes(element_bytes(fmt), element_bytes(binding.out_formats[0]))
+    widths = (element_bytes(fmt), element_bytes(binding.out_formats[0]))
+    if geometry.transposed:
+        distance = max(0, geometry.order().forward_bytes(*widths))
+    else:
+        distance = raster.window_distances(geometry.raster(*widths)).forward
     return Traits(
         scratch_bytes=geometry.patch_elements * per_element,
         scratch_align=min(4, per_element),

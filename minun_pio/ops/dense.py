@@ -31,6 +31,7 @@ from minun_pio.ops.linear import (
 )
 from minun_pio.ops.operator import Binding, Call, Floats, Overlap, Traits
 from minun_pio.ops.shapes import constant, elements, refuse, required
+from minun_pio.planner import raster
 
 
 class Dense:
@@ -86,17 +87,24 @@ class Dense:
         """A row of x is in scratch before its outputs are written, unless codes are used as they are."""
         rows, inputs, outputs = _extents(binding)
         fmt = present(binding.formats, 0, binding.node)
-        if fmt.family not in ("posit", "fixed"):
-            return Traits()
-        chosen = choose(binding)
-        if chosen is not None and chosen.scratch_bytes == 0:
-            return Traits()
-        scratch = inputs * unpacked_bytes(fmt) if chosen is None else chosen.scratch_bytes
-        in_bytes, out_bytes = inputs * element_bytes(fmt), outputs * element_bytes(binding.out_formats[0])
-        if rows == 1:
-            return Traits(scratch, 4, ((0, 0),), (Overlap(0, 0, forward_bytes=-in_bytes - out_bytes),))
-        step = out_bytes - in_bytes
-        return Traits(scratch, 4, (), (Overlap(0, 0, forward_bytes=max(step, (rows - 1) * step)),))
+        scratch = 0
+        if fmt.family in ("posit", "fixed"):
+            chosen = choose(binding)
+            scratch = inputs * unpacked_bytes(fmt) if chosen is None else chosen.scratch_bytes
+        distances = raster.dense_distances(
+            rows,
+            inputs,
+            outputs,
+            element_bytes(fmt),
+            element_bytes(binding.out_formats[0]),
+            gathered=scratch > 0,
+        )
+        return Traits(
+            scratch_bytes=scratch,
+            scratch_align=4 if scratch else 1,
+            in_place=((0, 0),) if scratch and rows == 1 else (),
+            overlaps=(Overlap(0, 0, forward_bytes=distances.forward),),
+        )
 
     def emit(self, binding: Binding) -> Call:
         node = binding.node

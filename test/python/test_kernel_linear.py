@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dense, matmul and convolutions on the board compute, bit for bit, what the host simulates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_program import SANITISERS, Case, mismatches
+from numpy.typing import NDArray
+
+from minun_pio.board.bare import missing_tools
+from minun_pio.numerics.affine import affine_bias, affine_for_range, affine_for_weights
+from minun_pio.numerics.fixed import Fixed
+from minun_pio.numerics.floats import BFloat16, Float16, Float32
+from minun_pio.numerics.format import Codes, Format
+from minun_pio.numerics.posit import Posit
+
+POSITS = [
+    Posit(n, es) for n, es in ((8, 0), (8, 1), (8, 2), (9, 2), (10, 2), (12, 2), (16, 1), (16, 2), (32, 2))
+]
+FIXED = [Fixed(8, -5), Fixed(16, -11), Fixed(16, -3)]
+FLOATS: list[Format] = [Float32(), Float16(), BFloat16()]
+
+
+def edge_codes(rng: np.random.Generator, fmt: Any, shape: tuple[int, ...]) -> Codes:
+    """Ordinary values and any finite code; sample 1 has a NaR, sample 2 extremes only, sample 3 zeros."""
+    low, high = fmt.min_code, fmt.max_code
+    wild = rng.integers(low, high + 1, shape)
+    tame = fmt.encode(rng.normal(0, 1, shape)).astype(np.int64)
+    codes = np.where(rng.random(shape) < 0.7, tame, wild)
+    if shape[0] > 3:
+        if fmt.nar is not None:
+            codes[1].flat[codes[1].size // 2] = fmt.nar
+        codes[2] = rng.choice([low, high, 1, -1, 0], shape[1:])
+        codes[3] = 0
+    return codes.astype(fmt.storage)
+
+
+def any_values(rng: np.random.Generator, fmt: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Values of finite codes: mostly small weights, some anything."""
+    wild = fmt.decode(rng.integers(fmt.min_code, fmt.max_code + 1, shape).astype(fmt.storage))
+    return np.where(rng.random(shape) < 0.9, rng.normal(0, 0.3, shape), wild)
+
+
+def dense_case(
+    rng: np.random.Generator, x: Any, w: Any, out: Any, bias: Any = None, rows: int = 1, **more: Any
+) -> Case:
+    inputs, outputs = 13, 7
+    constants = {1: any_values(rng, w, (outputs, inputs))}
+    formats: dict[int, Format] = {0: x, 1: w}
+    if bias is not None:
+        constants[2], formats[2] = any_values(rng, bias, (outputs,)), bias
+    codes = edge_codes(rng, x, (6, rows, inputs) if rows > 1 else (6, inputs))
+    return Case("dense", {0: codes}, constants, formats, out, **more)
+
+
+def exact_dense_cases() -> list[Case]:
+    rng = np.random.default_rng(1)
+    cases = []
+    for family in (POSITS, FIXED):
+        for i, x in enumerate(family):
+            w, out, bias = family[(i * 3 + 1) % len(family)], family[(i * 5 + 2) % len(family)], family[i - 1]
+            cases.append(dense_case(rng, x, x, x, x))
+            cases.append(dense_case(rng, x, w, out, bias, rows=3, overlap=True))
+            cases.append(dense_case(rng, x, x, x, attrs={"clip": (0.0, 1.5)}, overlap=True))
+    return cases
+
+
+def conv_case(rng: np.random.Generator, op: str, x: Any, w: Any, out: Any, bias: Any, **attrs: Any) -> Case:
+    groups = attrs.get("groups", 1)
+    per_group, out_channels = (1, 4) if groups == 4 else (4 // groups, 6)
+    constants = {1: any_values(rng, w, (out_channels, 3, 2, per_group))}
+    formats: dict[int, Format] = {0: x, 1: w}
+    if bias is not None:
+        constants[2], formats[2] = any_values(rng, bias, (out_channels,)), bias
+    return Case(op, {0: edge_codes(rng, x, (5, 1, 5, 4, 4))}, constants, formats, out, attrs, overlap=True)
+
+
+WINDOWS: list[dict[str, Any]] = [
+    {},
+    {"pads": (1, 0, 1, 1), "strides": (2, 1)},
+    {"groups": 2, "pads": (1, 1, 1, 1), "dilations": (2, 1)},
+    {"groups": 4, "pads": (2, 1, 0, 1), "strides": (1, 2), "clip": (0.0, None)},
+]
+TRANSPOSED: list[dict[str, Any]] = [
+    {},
+    {"strides": (2, 2), "pads": (1, 0, 1, 1), "output_padding": (1, 0)},
+    {"groups": 2, "strides": (1, 2), "dilations": (2, 1)},
+    {"groups": 4, "pads": (2, 1, 1, 0), "strides": (3, 2)},
+]
+
+
+def exact_conv_cases() -> list[Case]:
+    rng = np.random.default_rng(2)
+    cases = []
+    for family in (POSITS, FIXED):
+        for i, x in enumerate(family):
+            w, out, bias = family[(i * 3 + 1) % len(family)], family[(i * 5 + 2) % len(family)], family[i - 1]
+            cases.append(conv_case(rng, "conv", x, w, out, bias, **WINDOWS[i % 4]))
+            cases.append(conv_case(rng, "conv", x, x, x, None, **WINDOWS[(i + 1) % 4]))
+            cases.append(conv_case(rng, "conv_transpose", x, w, out, bias, **TRANSPOSED[(i + 1) % 4]))
+            cases.append(conv_case(rng, "conv_transpose", x, x, x, x, **TRANSPOSED[(i + 2) % 4]))
+    return cases
+
+
+def matmul_cases() -> list[Case]:
+    rng = np.random.default_rng(3)
+    cases = []
+    for family in (POSITS, FIXED):
+        for i, a in enumerate(family):
+            b, out = family[(i + 1) % len(family)], family[(i * 5 + 2) % len(family)]
+            inputs = {0: edge_codes(rng, a, (5, 2, 3, 4)), 1: edge_codes(rng, b, (5, 4, 3))}
+            cases.append(Case("matmul", inputs, {}, {0: a, 1: b}, out))
+            inputs = {0: edge_codes(rng, a, (5, 2, 1, 4, 3)), 1: edge_codes(rng, b, (5, 3, 2, 4))}
+            attrs = {"transpose_a": True, "transpose_b": True}
+            cases.append(Case("matmul", inputs, {}, {0: a, 1: b}, out, attrs))
+            constant = {1: any_values(rng, b, (4, 5))}
+            cases.append(Case("matmul", {0: edge_codes(rng, a, (5, 3, 4))}, constant, {0: a, 1: b}, out))
+    return cases
+
+
+def float_cases() -> list[Case]:
+    rng = np.random.default_rng(4)
+    cases = []
+    for i, x in enumerate(FLOATS):
+        w, out = FLOATS[(i + 1) % 3], FLOATS[(i + 2) % 3]
+        codes = x.encode(rng.normal(0, 3, (4, 2, 11)).astype(np.float32))
+        constants = {1: rng.normal(0, 1, (5, 11)), 2: rng.normal(0, 1, 5)}
+        formats: dict[int, Format] = {0: x, 1: w, 2: x}
+        cases.append(Case("dense", {0: codes}, constants, formats, out, {"clip": (0.0, 6.0)}))
+        cases.append(Case("dense", {0: codes}, constants, formats, out))
+        image = x.encode(rng.normal(0, 3, (3, 1, 5, 4, 4)).astype(np.float32))
+        constants = {1: rng.normal(0, 1, (6, 3, 2, 2)), 2: rng.normal(0, 1, 6)}
+        attrs = {"groups": 2, "pads": (1, 1, 1, 1)}
+        cases.append(Case("conv", {0: image}, constants, formats, out, attrs, overlap=True))
+        cases.append(
+            Case("conv_transpose", {0: image}, constants, formats, out, {**attrs, "strides": (2, 2)})
+        )
+        right = w.encode(rng.normal(0, 1, (4, 11, 3)).astype(np.float32))
+        cases.append(Case("matmul", {0: codes, 1: right}, {}, {0: x, 1: w}, out))
+    return cases
+
+
+def quantised_cases() -> list[Case]:
+    rng = np.random.default_rng(5)
+    cases = []
+    for width in (8, 16):
+        x = affine_for_range(-3.0, 5.0, width)
+        out = affine_for_range(-4.0, 9.0, width)
+        dense_w = rng.normal(0, 0.5, (7, 13))
+        conv_w = rng.normal(0, 0.5, (6, 3, 2, 4))
+        depthwise_w = rng.normal(0, 0.5, (4, 3, 3, 1))
+        for axis, clip in ((None, None), (0, (0.0, 6.0))):
+            w = affine_for_weights(dense_w, axis)
+            codes = rng.integers(x.min_code, x.max_code + 1, (5, 13)).astype(x.storage)
+            constants = {1: dense_w, 2: rng.normal(0, 1, 7)}
+            formats: dict[int, Format] = {0: x, 1: w, 2: affine_bias(x, w)}
+            cases.append(Case("dense", {0: codes}, constants, formats, out, {"clip": clip} if clip else {}))
+        image = rng.integers(x.min_code, x.max_code + 1, (4, 1, 5, 4, 4)).astype(x.storage)
+        for weights, attrs in (
+            (conv_w, {"pads": (1, 1, 0, 0), "strides": (2, 1)}),
+            (depthwise_w, {"groups": 4, "pads": (1, 1, 1, 1), "clip": (0.0, None)}),
+        ):
+            w = affine_for_weights(weights, 0)
+            constants = {1: weights, 2: rng.normal(0, 1, weights.shape[0])}
+            formats = {0: x, 1: w, 2: affine_bias(x, w)}
+            cases.append(Case("conv", {0: image}, constants, formats, out, attrs, overlap=True))
+        w = affine_for_weights(conv_w, 0)
+        formats = {0: x, 1: w}
+        attrs = {"strides": (2, 2)}
+        cases.append(Case("conv_transpose", {0: image}, {1: conv_w}, formats, out, attrs, overlap=True))
+    return cases
+
+
+ALL = {
+    "dense": exact_dense_cases,
+    "conv": exact_conv_cases,
+    "matmul": matmul_cases,
+    "float": float_cases,
+    "quantised": quantised_cases,
+}
+
+
+@pytest.mark.parametrize("group", list(ALL))
+def test_host_kernels_equal_the_simulation_under_sanitisers(group: str, tmp_path: Path) -> None:
+    assert mismatches("host", ALL[group](), folder=tmp_path, cflags=SANITISERS) == []
+
+
+@pytest.mark.parametrize("group", list(ALL))
+@pytest.mark.parametrize("core", ["m3", "m7"])
+def test_arm_kernels_equal_the_simulation(core: str, group: str, tmp_path: Path) -> None:
+    missing = missing_tools(core)
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    assert mismatches(core, ALL[group](), folder=tmp_path, cflags=("-Os",)) == []
+
+
+@pytest.mark.parametrize("group", list(ALL))
+def test_avr_kernels_equal_the_simulation(group: str, tmp_path: Path) -> None:
+    missing = missing_tools("avr")
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    cases = ALL[group]()[::4]
+    assert mismatches("avr", cases, folder=tmp_path, cflags=("-Os",), mcu="atmega1284p") == []
