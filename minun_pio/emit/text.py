@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from minun_pio.emit.program import Constant
 
 WIDTH = 110
+FLOAT_MAX = 3.4028234663852886e38
 
 _PACKING = {
     "int8_t": "b",
@@ -40,13 +41,13 @@ def literal(value: int | float, ctype: str) -> str:
 
 def _float_literal(value: float) -> str:
     if math.isnan(value):
-        return "__builtin_nanf(\"\")"
+        return '__builtin_nanf("")'
     if math.isinf(value):
         return "__builtin_inff()" if value > 0 else "-__builtin_inff()"
     text = f"{value:.9g}"
     for digits in range(1, 9):
         short = f"{value:.{digits}g}"
-        if struct.pack("<f", float(short)) == struct.pack("<f", value):
+        if abs(float(short)) <= FLOAT_MAX and struct.pack("<f", float(short)) == struct.pack("<f", value):
             text = short
             break
     return text + ("f" if any(mark in text for mark in ".e") else ".0f")

@@ -47,8 +47,8 @@ def write_shared(programs: Sequence[Program]) -> dict[str, str]:
     entries = [f"MINUN_MODEL({name})" for name in names]
     lines += ["", "}  // namespace minun_models", ""]
     lines += comment("For minun/link.h: static const minun::Model models[] MINUN_FLASH = MINUN_MODELS;")
-    one = f"#define MINUN_MODELS {{{', '.join(entries)}}}"
-    return {"minun_models.h": joined([*lines, one, "", "#endif"])}
+    lines += ["#define MINUN_MODELS \\", f"  {{ {', '.join(entries)} }}"]
+    return {"minun_models.h": joined([*lines, "", "#endif"])}
 
 
 def _banner(program: Program) -> list[str]:

@@ -11,7 +11,6 @@ from minun_pio.planner import Buffer as PlannedBuffer
 from minun_pio.planner import Plan, Problem, plan
 from minun_pio.schedule.model import Schedule
 
-
 DEFAULT_MEMORY = Memory()
 
 

@@ -183,7 +183,7 @@ class _Legaliser:
         for k, name in enumerate(inputs):
             wanted = self.formats[inside + node.body.inputs[k]]
             inputs[k] = self._convert(name, wanted, node) if name else self._zeros(node, k, wanted)
-        outputs, after = list(node.outputs), []
+        outputs, after = [n if self._is_used(n) else "" for n in node.outputs], []
         for k, name in enumerate(outputs):
             wanted = self.formats[inside + node.body.outputs[k]]
             if name and self._format(name) != wanted:
@@ -196,6 +196,9 @@ class _Legaliser:
         attrs = {**node.attrs, "axis": 0}
         changed = replace(node, inputs=tuple(inputs), outputs=tuple(outputs), attrs=attrs, body=body)
         self.nodes += [changed, *after]
+
+    def _is_used(self, name: str) -> bool:
+        return name in self.source.outputs or any(name in node.inputs for node in self.source.nodes)
 
     def _zeros(self, node: Node, k: int, fmt: Format) -> str:
         """An absent initial state as a constant."""

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small graphs that several tests share: two dense layers, a loop in all its shapes, branches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minun_pio.ir import Graph, Node, Tensor
+
+
+def tensors(**shapes: tuple[int, ...]) -> dict[str, Tensor]:
+    return {name: Tensor(name, shape) for name, shape in shapes.items()}
+
+
+def two_layers(seed: int = 0) -> Graph:
+    """dense 6 -> 8, relu, dense 8 -> 3 without bias."""
+    rng = np.random.default_rng(seed)
+    return Graph(
+        "two_layers",
+        tensors(x=(1, 6), w=(8, 6), b=(8,), h=(1, 8), r=(1, 8), w2=(3, 8), y=(1, 3)),
+        (
+            Node("fc1", "dense", ("x", "w", "b"), ("h",)),
+            Node("act", "relu", ("h",), ("r",)),
+            Node("fc2", "dense", ("r", "w2", ""), ("y",)),
+        ),
+        ("x",),
+        ("y",),
+        {"w": rng.normal(size=(8, 6)), "b": rng.normal(size=8), "w2": rng.normal(size=(3, 8))},
+    )
+
+
+def recurrent(
+    steps: int = 5,
+    reverse: bool = False,
+    axis: int = 0,
+    sequence: bool = True,
+    initial: bool = True,
+) -> Graph:
+    """h = relu(W x_t + U h) over time, then a dense layer; with `sequence` all h are an output too."""
+    rng = np.random.default_rng(7)
+    body = Graph(
+        "body",
+        tensors(h=(1, 4), xt=(1, 3), a=(1, 4), c=(1, 4), s=(1, 4), hn=(1, 4), w=(4, 3), u=(4, 4)),
+        (
+            Node("wx", "dense", ("xt", "w", ""), ("a",)),
+            Node("uh", "dense", ("h", "u", ""), ("c",)),
+            Node("sum", "add", ("a", "c"), ("s",)),
+            Node("act", "relu", ("s",), ("hn",)),
+        ),
+        ("h", "xt"),
+        ("hn", "hn"),
+        {"w": 0.5 * rng.normal(size=(4, 3)), "u": 0.3 * rng.normal(size=(4, 4))},
+    )
+    x = (steps, 1, 3) if axis == 0 else (1, steps, 3)
+    y = (steps, 1, 4) if axis == 0 else (1, steps, 4)
+    loop = Node(
+        "loop",
+        "scan",
+        ("h0" if initial else "", "x"),
+        ("hT", "y"),
+        {"steps": steps, "reverse": reverse, "axis": axis},
+        body,
+    )
+    return Graph(
+        "recurrent",
+        tensors(x=x, h0=(1, 4), hT=(1, 4), y=y, w2=(2, 4), o=(1, 2)),
+        (loop, Node("fc", "dense", ("hT", "w2", ""), ("o",))),
+        ("x",),
+        ("o", "y") if sequence else ("o",),
+        {"h0": rng.normal(size=(1, 4)), "w2": rng.normal(size=(2, 4))},
+    )
+
+
+def shift_register(steps: int = 6) -> Graph:
+    """Three states that hand their values on, a carried sum, and the oldest state as a sequence."""
+    body = Graph(
+        "body",
+        tensors(s0=(1, 2), s1=(1, 2), s2=(1, 2), acc=(1, 2), xt=(1, 2), acc2=(1, 2)),
+        (Node("sum", "add", ("acc", "s2"), ("acc2",)),),
+        ("s0", "s1", "s2", "acc", "xt"),
+        ("xt", "s0", "s1", "acc2", "s2"),
+        {},
+    )
+    loop = Node(
+        "loop", "scan", ("z", "z", "z", "z", "x"), ("f0", "f1", "f2", "total", "y"), {"steps": steps}, body
+    )
+    return Graph(
+        "shift_register",
+        tensors(x=(steps, 1, 2), z=(1, 2), f0=(1, 2), f1=(1, 2), f2=(1, 2), total=(1, 2), y=(steps, 1, 2)),
+        (loop,),
+        ("x",),
+        ("total", "f2", "y"),
+        {"z": np.zeros((1, 2))},
+    )
+
+
+def nested_loops() -> Graph:
+    """A loop over rows whose body loops over columns; the inner state starts from the outer one."""
+    inner_body = Graph(
+        "columns",
+        tensors(s=(1, 2), v=(1, 2), n=(1, 2)),
+        (Node("plus", "add", ("s", "v"), ("n",)),),
+        ("s", "v"),
+        ("n",),
+        {},
+    )
+    body = Graph(
+        "rows",
+        tensors(h=(1, 2), row=(3, 1, 2), e=(1, 2), k=(1, 2), m=(1, 2)),
+        (
+            Node("columns", "scan", ("h", "row"), ("e",), {"steps": 3, "reverse": True}, inner_body),
+            Node("scale", "mul", ("e", "k"), ("m",)),
+        ),
+        ("h", "row"),
+        ("m", "e"),
+        {"k": np.array([[0.5, -0.25]])},
+    )
+    return Graph(
+        "nested_loops",
+        tensors(x=(4, 3, 1, 2), z=(1, 2), last=(1, 2), y=(4, 1, 2)),
+        (Node("rows", "scan", ("z", "x"), ("last", "y"), {"steps": 4}, body),),
+        ("x",),
+        ("last", "y"),
+        {"z": np.zeros((1, 2))},
+    )
+
+
+def branches() -> Graph:
+    """Two dense branches joined by concat, a reshape in the middle, and the input given back."""
+    rng = np.random.default_rng(3)
+    return Graph(
+        "branches",
+        tensors(
+            x=(1, 4), w=(6, 4), v=(2, 4), a=(1, 6), a2=(1, 2, 3), b=(1, 2), a3=(1, 6), c=(1, 8), o=(2, 4)
+        ),
+        (
+            Node("left", "dense", ("x", "w", ""), ("a",)),
+            Node("right", "dense", ("x", "v", ""), ("b",)),
+            Node("fold", "reshape", ("a",), ("a2",), {"shape": (1, 2, 3)}),
+            Node("unfold", "reshape", ("a2",), ("a3",), {"shape": (1, 6)}),
+            Node("join", "concat", ("a3", "b"), ("c",), {"axis": 1}),
+            Node("view", "reshape", ("c",), ("o",), {"shape": (2, 4)}),
+        ),
+        ("x",),
+        ("o", "x"),
+        {"w": rng.normal(size=(6, 4)), "v": rng.normal(size=(2, 4))},
+    )

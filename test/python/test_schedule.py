@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules: live ranges are half-open, loops keep what they carry, views cost nothing."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from small_networks import branches, nested_loops, recurrent, shift_register, two_layers
+
+from minun_pio.numerics.posit import Posit
+from minun_pio.schedule.arena import estimate_bytes, place
+from minun_pio.schedule.layout import lay_out
+from minun_pio.schedule.model import CopyStep, LoopStep
+from minun_pio.simulate.assign import uniform
+from minun_pio.simulate.legalise import legalise
+
+NETWORKS = [two_layers(), recurrent(), recurrent(axis=1), shift_register(), nested_loops(), branches()]
+
+
+def scheduled(graph, fmt=None, **options):
+    return lay_out(legalise(graph, uniform(graph, fmt or Posit(8, 2))), **options)
+
+
+def ranges(schedule):
+    return {b.id: (b.start, b.end) for b in schedule.buffers if "#" not in b.id}
+
+
+def test_a_buffer_lives_from_its_writer_to_its_last_reader():
+    schedule = scheduled(two_layers())
+    assert ranges(schedule) == {"h": (0, 2), "r": (1, 3)}  # dense 0, relu 1, dense 2
+
+
+def test_an_input_in_the_arena_lives_from_the_start_to_its_last_reader():
+    schedule = scheduled(two_layers(), input_memory="arena")
+    assert ranges(schedule)["x"] == (0, 2)  # copied in at 0, read by the dense at 1
+
+
+def test_what_a_loop_carries_lives_through_all_of_it():
+    schedule = scheduled(recurrent())
+    loop = next(s for s in schedule.steps if isinstance(s, LoopStep))
+    indices = [s.index for s in loop.body]
+    start, end = ranges(schedule)["loop/h"]
+    assert start < min(indices)
+    assert end > max(indices)
+    assert ranges(schedule)["loop/a"] == (indices[0], indices[2] + 1)
+
+
+def test_a_next_state_is_written_over_the_old_one_where_nobody_reads_it_any_more():
+    schedule = scheduled(recurrent(sequence=False))
+    loop = next(s for s in schedule.steps if isinstance(s, LoopStep))
+    assert not any(isinstance(s, CopyStep) for s in loop.body)
+    assert schedule.places["loop/hn"] == schedule.places["loop/h"]
+
+
+def test_a_state_that_is_read_late_keeps_its_own_bytes():
+    schedule = scheduled(shift_register())
+    loop = next(s for s in schedule.steps if isinstance(s, LoopStep))
+    assert sum(isinstance(s, CopyStep) for s in loop.body) == 6  # y, two kept, three handed over
+    assert schedule.places["loop/acc2"] == schedule.places["loop/acc"]
+
+
+def test_a_reshape_needs_no_call_and_no_bytes():
+    schedule = scheduled(branches())
+    assert set(schedule.skipped) == {"fold", "unfold", "view"}
+    assert schedule.places["a"] == schedule.places["a2"] == schedule.places["a3"]
+    assert schedule.places["c"].kind == "output"
+
+
+@pytest.mark.parametrize("graph", NETWORKS, ids=lambda g: g.name)
+@pytest.mark.parametrize("memory", ["caller", "arena"])
+def test_no_two_live_buffers_share_a_byte_and_all_are_aligned(graph, memory):
+    placement = place(scheduled(graph, Posit(16, 1), input_memory=memory))
+    where = placement.offsets
+    for a, b in combinations(placement.schedule.buffers, 2):
+        if a.start < b.end and b.start < a.end:
+            assert where[a.id] + a.size <= where[b.id] or where[b.id] + b.size <= where[a.id], (a, b)
+    for b in placement.schedule.buffers:
+        assert where[b.id] % b.align == 0
+        assert where[b.id] + b.size <= placement.bytes
+
+
+@pytest.mark.parametrize("graph", NETWORKS, ids=lambda g: g.name)
+def test_the_quick_estimate_is_the_planners_lower_bound(graph):
+    schedule = scheduled(graph)
+    assert estimate_bytes(schedule) == place(schedule).plan.lower_bound
