@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A linked image without heap functions passes, one with them is named."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from emitted_model import INCLUDE, emit
+from small_networks import recurrent
+
+from minun_pio.emit.link_check import check_no_heap, heap_functions, read_image
+from minun_pio.errors import MinunError
+from minun_pio.numerics.posit import Posit
+from minun_pio.simulate.assign import uniform
+
+ARM = [
+    "arm-none-eabi-g++",
+    "-mcpu=cortex-m3",
+    "-mthumb",
+    "-Os",
+    "-std=c++11",
+    "-fno-exceptions",
+    "-nostartfiles",
+]
+
+
+def link(main: str, folder: Path) -> Path:
+    if shutil.which(ARM[0]) is None:
+        pytest.skip(f"{ARM[0]} is not installed")
+    (folder / "main.cpp").write_text(main)
+    binary = folder / "firmware.elf"
+    sources = [str(p) for p in folder.glob("*.cpp")]
+    command = [*ARM, "-I", str(INCLUDE), "-ffunction-sections", "-Wl,--gc-sections", "-Wl,-emain"]
+    subprocess.run(
+        [*command, "--specs=nosys.specs", "-w", *sources, "-o", str(binary)], check=True, capture_output=True
+    )
+    return binary
+
+
+def test_a_linked_model_has_no_heap_function_and_its_sizes_are_told(tmp_path: Path):
+    x = np.ones((1, 5, 1, 3))
+    emitted = emit(recurrent(), uniform(recurrent(), Posit(16, 1)), x, tmp_path, options=("-O0",))
+    image = check_no_heap(
+        link(
+            '#include "tiny.h"\n'
+            "alignas(8) static uint8_t arena[tiny::kArenaBytes];\n"
+            "static tiny::InputCode in[tiny::kInputBytes / sizeof(tiny::InputCode)];\n"
+            "static tiny::OutputCode out[1];\n"
+            "int main() { return (int)tiny::infer(in, out, arena, sizeof arena); }\n",
+            tmp_path,
+        )
+    )
+    at_least = emitted.program.arena.bytes + emitted.program.input_bytes + emitted.program.output_bytes
+    assert at_least <= image.sram_bytes < at_least + 200
+    assert image.flash_bytes > emitted.program.flash.constants
+    assert "main" in image.symbols
+
+
+def test_a_heap_function_in_the_image_is_named(tmp_path: Path):
+    binary = link(
+        "#include <stdlib.h>\nint main(int n, char**) { int* p = (int*)malloc(n); return p == 0 ? 1 : p[0]; }\n",
+        tmp_path,
+    )
+    with pytest.raises(MinunError, match="malloc"):
+        check_no_heap(binary)
+
+
+def test_new_and_delete_count_as_heap_functions():
+    assert heap_functions(["_Znwj", "_ZdlPv", "main", "freedom"]) == ("_ZdlPv", "_Znwj")
+
+
+def test_a_file_that_is_no_elf_is_one_clear_line(tmp_path: Path):
+    file = tmp_path / "firmware.elf"
+    file.write_text("text")
+    with pytest.raises(MinunError, match="not an ELF"):
+        read_image(file)
