@@ -29,18 +29,31 @@ uint8_t run_model(const void* input, void* output, uint8_t* arena, size_t arena_
 }
 
 // The table entry of the generated model in namespace `model`.
-#define MINUN_MODEL(model)                                                                      \
-  {                                                                                             \
-    #model, model::kBuildHash, model::kArenaBytes, model::kInputBytes, model::kOutputBytes,     \
-        &minun::run_model<model::InputCode, model::OutputCode, model::Status, &model::infer>    \
+#define MINUN_MODEL(model)                                                                     \
+  {                                                                                            \
+#model, model::kBuildHash, model::kArenaBytes, model::kInputBytes, model::kOutputBytes,    \
+        &minun::run_model < model::InputCode, model::OutputCode, model::Status, &model::infer> \
   }
 
 namespace link_protocol {
-enum { kVersion = 1, kDelimiter = 0x7E, kEscape = 0x7D, kEscapeBit = 0x20 };
-enum { kHello = 0x01, kDescribe = 0x02, kRun = 0x03, kReply = 0x80, kError = 0xFF };
-enum { kUnknownRequest = 1, kWrongLength = 2, kWrongSession = 3, kNoSuchModel = 4, kDoesNotFit = 5 };
-enum { kHeaderBytes = 7, kCrcBytes = 4, kHeadBytes = kHeaderBytes + 5 };  // head: header, session, model
-const uint32_t kGoodCrc = 0xDEBB20E3u;  // what the CRC register holds after data and its own CRC
+enum { kVersion = 1,
+       kDelimiter = 0x7E,
+       kEscape = 0x7D,
+       kEscapeBit = 0x20 };
+enum { kHello = 0x01,
+       kDescribe = 0x02,
+       kRun = 0x03,
+       kReply = 0x80,
+       kError = 0xFF };
+enum { kUnknownRequest = 1,
+       kWrongLength = 2,
+       kWrongSession = 3,
+       kNoSuchModel = 4,
+       kDoesNotFit = 5 };
+enum { kHeaderBytes = 7,
+       kCrcBytes = 4,
+       kHeadBytes = kHeaderBytes + 5 };  // head: header, session, model
+const uint32_t kGoodCrc = 0xDEBB20E3u;   // what the CRC register holds after data and its own CRC
 }  // namespace link_protocol
 
 // Port: static int read() (-1: nothing there), static void write(uint8_t), enum kPatience: how many empty reads within
@@ -52,8 +65,7 @@ class Link {
  public:
   // `models` is in flash. The arena is the link's while poll() runs and is painted before each inference.
   Link(const Model* models, uint8_t count, uint8_t* arena, size_t arena_bytes)
-      : models_(models), arena_(arena), arena_bytes_(arena_bytes), session_(0), crc_(0), received_(0), latency_(0),
-        arena_used_(0), sequence_(0), count_(count), status_(0), ran_(false), escaped_(false), paint_(0xA5) {}
+      : models_(models), arena_(arena), arena_bytes_(arena_bytes), session_(0), crc_(0), received_(0), latency_(0), arena_used_(0), sequence_(0), count_(count), status_(0), ran_(false), escaped_(false), paint_(0xA5) {}
 
   // Paints the free stack, so that its high-water mark can be told. Call it from setup().
   void begin() { paint_stack(); }

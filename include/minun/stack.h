@@ -63,7 +63,8 @@ MINUN_NOINLINE inline void paint_stack() {
   volatile uint8_t* const stop = reinterpret_cast<uint8_t*>(SP - 8);
 #elif defined(__arm__)
   uint8_t* here;
-  __asm__ volatile("mov %0, sp" : "=r"(here));
+  __asm__ volatile("mov %0, sp"
+                   : "=r"(here));
   volatile uint8_t* const stop = here - 32;
 #else
   volatile uint8_t* const stop = 0;

@@ -31,7 +31,9 @@ enum ClockKind {
 };
 
 struct NoClock {
-  enum { kKind = kNoClock, kScaleNumerator = 1, kScaleDenominator = 1 };
+  enum { kKind = kNoClock,
+         kScaleNumerator = 1,
+         kScaleDenominator = 1 };
   static void start() {}
   static uint32_t stop() { return 0; }
 };
@@ -51,7 +53,8 @@ struct BoardClock {
   enum { kKind = kAvrTimerCycles };
   enum { kOverflowCycles = 35 };  // and 4 to enter
 #endif
-  enum { kScaleNumerator = 1, kScaleDenominator = 1 };
+  enum { kScaleNumerator = 1,
+         kScaleDenominator = 1 };
 
   static void start() {
     minun_timer0_mask = TIMSK0;
@@ -84,11 +87,14 @@ struct BoardClock {
 // Timer 0 of QEMU's mps2 machines: 25 MHz, and -icount shift=10 makes an instruction 1024 ns, so 25.6 counts are one.
 // Interrupts are off meanwhile, their instructions would count.
 struct BoardClock {
-  enum { kKind = kEmulatedInstructions, kScaleNumerator = 5, kScaleDenominator = 128 };
+  enum { kKind = kEmulatedInstructions,
+         kScaleNumerator = 5,
+         kScaleDenominator = 128 };
 
   static void start() {
     volatile uint32_t* const timer = reinterpret_cast<volatile uint32_t*>(0x40000000);
-    __asm__ volatile("cpsid i" ::: "memory");
+    __asm__ volatile("cpsid i" ::
+                         : "memory");
     timer[2] = 0xFFFFFFFFu;  // reload
     timer[0] = 1;            // run
     timer[1] = 0xFFFFFFFFu;  // value, counting down
@@ -96,7 +102,8 @@ struct BoardClock {
 
   static uint32_t stop() {
     const uint32_t value = reinterpret_cast<volatile uint32_t*>(0x40000000)[1];
-    __asm__ volatile("cpsie i" ::: "memory");
+    __asm__ volatile("cpsie i" ::
+                         : "memory");
     return 0xFFFFFFFFu - value;
   }
 };
@@ -105,10 +112,12 @@ struct BoardClock {
 
 // The cycle counter of a Cortex-M3, M4 or M7 (DWT). Interrupts stay on: what they take is in the figure.
 struct BoardClock {
-  enum { kKind = kCortexCycles, kScaleNumerator = 1, kScaleDenominator = 1 };
+  enum { kKind = kCortexCycles,
+         kScaleNumerator = 1,
+         kScaleDenominator = 1 };
 
   static void start() {
-    *reinterpret_cast<volatile uint32_t*>(0xE000EDFC) |= 1u << 24;     // DEMCR: trace on
+    *reinterpret_cast<volatile uint32_t*>(0xE000EDFC) |= 1u << 24;    // DEMCR: trace on
     *reinterpret_cast<volatile uint32_t*>(0xE0001FB0) = 0xC5ACCE55u;  // the M7's lock
     *reinterpret_cast<volatile uint32_t*>(0xE0001004) = 0;            // CYCCNT
     *reinterpret_cast<volatile uint32_t*>(0xE0001000) |= 1;           // CTRL: count
@@ -120,7 +129,9 @@ struct BoardClock {
 #elif defined(MINUN_NATIVE)
 
 struct BoardClock {
-  enum { kKind = kHostNanoseconds, kScaleNumerator = 1, kScaleDenominator = 1 };
+  enum { kKind = kHostNanoseconds,
+         kScaleNumerator = 1,
+         kScaleDenominator = 1 };
   static timespec& began() {
     static timespec time;
     return time;
@@ -136,7 +147,9 @@ struct BoardClock {
 #elif defined(ARDUINO)
 
 struct BoardClock {
-  enum { kKind = kMicroseconds, kScaleNumerator = 1, kScaleDenominator = 1 };
+  enum { kKind = kMicroseconds,
+         kScaleNumerator = 1,
+         kScaleDenominator = 1 };
   static uint32_t& began() {
     static uint32_t time;
     return time;

@@ -19,12 +19,12 @@ void begin(uint8_t id);
 void end(uint8_t id);
 
 // Appends `size` bytes to the run's output.
-void write(const void *data, size_t size);
+void write(const void* data, size_t size);
 
 // Takes the next `size` bytes of the run's input; false when fewer are left (what there was is then consumed).
-bool read(void *data, size_t size);
+bool read(void* data, size_t size);
 
-inline void print(const char *text) { write(text, strlen(text)); }
+inline void print(const char* text) { write(text, strlen(text)); }
 
 }  // namespace bare
 

@@ -16,13 +16,13 @@ namespace bare {
 __attribute__((noinline)) void begin(uint8_t id) { GPIOR0 = id; }
 __attribute__((noinline)) void end(uint8_t id) { GPIOR1 = id; }
 
-void write(const void *data, size_t size) {
-  const uint8_t *bytes = static_cast<const uint8_t *>(data);
+void write(const void* data, size_t size) {
+  const uint8_t* bytes = static_cast<const uint8_t*>(data);
   while (size-- != 0) GPIOR2 = *bytes++;
 }
 
-bool read(void *data, size_t size) {
-  uint8_t *bytes = static_cast<uint8_t *>(data);
+bool read(void* data, size_t size) {
+  uint8_t* bytes = static_cast<uint8_t*>(data);
   while (size-- != 0) {
     GPIOR0 = kAskInput;
     if (GPIOR1 == 0) return false;

@@ -16,15 +16,20 @@
 #include <simavr/sim_elf.h>
 #include <simavr/sim_io.h>
 
-enum { kGpior0 = 0x3E, kGpior1 = 0x4A, kGpior2 = 0x4B, kSpLow = 0x5D, kSpHigh = 0x5E, kAskInput = 251 };
+enum { kGpior0 = 0x3E,
+       kGpior1 = 0x4A,
+       kGpior2 = 0x4B,
+       kSpLow = 0x5D,
+       kSpHigh = 0x5E,
+       kAskInput = 251 };
 
 static FILE *input, *output, *marks;
 static avr_cycle_count_t begun;
 static unsigned sp_at_begin, sp_lowest;
 
-static unsigned stack_pointer(const avr_t *avr) { return avr->data[kSpLow] | (unsigned)avr->data[kSpHigh] << 8; }
+static unsigned stack_pointer(const avr_t* avr) { return avr->data[kSpLow] | (unsigned)avr->data[kSpHigh] << 8; }
 
-static void on_begin(avr_t *avr, avr_io_addr_t addr, uint8_t value, void *param) {
+static void on_begin(avr_t* avr, avr_io_addr_t addr, uint8_t value, void* param) {
   (void)param;
   avr->data[addr] = value;
   if (value == kAskInput) {
@@ -37,26 +42,26 @@ static void on_begin(avr_t *avr, avr_io_addr_t addr, uint8_t value, void *param)
   begun = avr->cycle;
 }
 
-static void on_end(avr_t *avr, avr_io_addr_t addr, uint8_t value, void *param) {
+static void on_end(avr_t* avr, avr_io_addr_t addr, uint8_t value, void* param) {
   (void)param;
   avr->data[addr] = value;
   fprintf(marks, "%u %llu %u\n", value, (unsigned long long)(avr->cycle - begun), sp_at_begin - sp_lowest);
 }
 
-static void on_output(avr_t *avr, avr_io_addr_t addr, uint8_t value, void *param) {
+static void on_output(avr_t* avr, avr_io_addr_t addr, uint8_t value, void* param) {
   (void)param;
   avr->data[addr] = value;
   putc(value, output);
 }
 
-static uint8_t on_input(avr_t *avr, avr_io_addr_t addr, void *param) {
+static uint8_t on_input(avr_t* avr, avr_io_addr_t addr, void* param) {
   (void)avr, (void)addr, (void)param;
   int c = input ? getc(input) : EOF;
   return c == EOF ? 0 : (uint8_t)c;
 }
 
-static FILE *open_or_die(const char *path, const char *mode) {
-  FILE *file = fopen(path, mode);
+static FILE* open_or_die(const char* path, const char* mode) {
+  FILE* file = fopen(path, mode);
   if (!file) {
     fprintf(stderr, "avr_bare: cannot open %s\n", path);
     exit(125);
@@ -64,18 +69,29 @@ static FILE *open_or_die(const char *path, const char *mode) {
   return file;
 }
 
-int main(int argc, char **argv) {
-  const char *mcu = "atmega328p";
+int main(int argc, char** argv) {
+  const char* mcu = "atmega328p";
   unsigned long long max_cycles = 1000000000ull;
   int option;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   while ((option = getopt(argc, argv, "m:c:i:o:k:")) != -1) switch (option) {
-      case 'm': mcu = optarg; break;
-      case 'c': max_cycles = strtoull(optarg, NULL, 10); break;
-      case 'i': input = open_or_die(optarg, "rb"); break;
-      case 'o': output = open_or_die(optarg, "wb"); break;
-      case 'k': marks = open_or_die(optarg, "w"); break;
-      default: return 125;
+      case 'm':
+        mcu = optarg;
+        break;
+      case 'c':
+        max_cycles = strtoull(optarg, NULL, 10);
+        break;
+      case 'i':
+        input = open_or_die(optarg, "rb");
+        break;
+      case 'o':
+        output = open_or_die(optarg, "wb");
+        break;
+      case 'k':
+        marks = open_or_die(optarg, "w");
+        break;
+      default:
+        return 125;
     }
   elf_firmware_t firmware;
   memset(&firmware, 0, sizeof firmware);
@@ -83,7 +99,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "avr_bare: cannot read the program\n");
     return 125;
   }
-  avr_t *avr = avr_make_mcu_by_name(mcu);
+  avr_t* avr = avr_make_mcu_by_name(mcu);
   if (!avr) {
     fprintf(stderr, "avr_bare: simavr does not know the chip %s\n", mcu);
     return 125;
@@ -104,7 +120,9 @@ int main(int argc, char **argv) {
   }
   if (fclose(output) || fclose(marks)) return 125;
   if (state == cpu_Done) return avr->data[24];
-  if (state == cpu_Crashed) fprintf(stderr, "avr_bare: crashed at pc 0x%x, sp 0x%x\n", avr->pc, stack_pointer(avr));
-  else fprintf(stderr, "avr_bare: no end after %llu cycles\n", max_cycles);
+  if (state == cpu_Crashed)
+    fprintf(stderr, "avr_bare: crashed at pc 0x%x, sp 0x%x\n", avr->pc, stack_pointer(avr));
+  else
+    fprintf(stderr, "avr_bare: no end after %llu cycles\n", max_cycles);
   return 124;
 }

@@ -19,19 +19,24 @@
 #include <simavr/sim_elf.h>
 #include <simavr/sim_io.h>
 
-enum { kGpior0 = 0x3E, kUcsr0a = 0xC0, kUdre0 = 0x20, kUcsr0b = 0xC1, kTxen0 = 0x08, kCheckEvery = 8192 };
+enum { kGpior0 = 0x3E,
+       kUcsr0a = 0xC0,
+       kUdre0 = 0x20,
+       kUcsr0b = 0xC1,
+       kTxen0 = 0x08,
+       kCheckEvery = 8192 };
 static const double kBusySeconds = 3.0;
 
 static volatile sig_atomic_t quit, reset;
 static int may_receive = 1;
 static unsigned long traffic;
-static avr_irq_t *uart_input;
+static avr_irq_t* uart_input;
 static avr_cycle_count_t cycles_per_byte;
 
 static void on_quit(int number) { (void)number, quit = 1; }
 static void on_reset(int number) { (void)number, reset = 1; }
 
-static void on_output(struct avr_irq_t *irq, uint32_t value, void *param) {
+static void on_output(struct avr_irq_t* irq, uint32_t value, void* param) {
   (void)irq, (void)param;
   uint8_t byte = (uint8_t)value;
   traffic++;
@@ -39,14 +44,14 @@ static void on_output(struct avr_irq_t *irq, uint32_t value, void *param) {
     if (errno != EINTR) return; /* nobody reads: the byte is lost, as on a wire */
   }
 }
-static void on_xon(struct avr_irq_t *irq, uint32_t value, void *param) {
+static void on_xon(struct avr_irq_t* irq, uint32_t value, void* param) {
   (void)irq, (void)value, (void)param, may_receive = 1;
 }
-static void on_xoff(struct avr_irq_t *irq, uint32_t value, void *param) {
+static void on_xoff(struct avr_irq_t* irq, uint32_t value, void* param) {
   (void)irq, (void)value, (void)param, may_receive = 0;
 }
 
-static avr_cycle_count_t poll_input(avr_t *avr, avr_cycle_count_t when, void *param) {
+static avr_cycle_count_t poll_input(avr_t* avr, avr_cycle_count_t when, void* param) {
   (void)avr, (void)param;
   uint8_t byte;
   if (may_receive && read(0, &byte, 1) == 1) {
@@ -56,14 +61,14 @@ static avr_cycle_count_t poll_input(avr_t *avr, avr_cycle_count_t when, void *pa
   return when + cycles_per_byte;
 }
 
-static void on_mark(avr_t *avr, avr_io_addr_t addr, uint8_t value, void *param) {
+static void on_mark(avr_t* avr, avr_io_addr_t addr, uint8_t value, void* param) {
   (void)param;
   avr->data[addr] = value;
   fprintf(stderr, "mark %u %llu\n", value, (unsigned long long)avr->cycle);
 }
 
 /* A transmitter that is switched on is empty; simavr 1.6 says so only after the first byte. */
-static void on_uart_control(avr_t *avr, avr_io_addr_t addr, uint8_t value, void *param) {
+static void on_uart_control(avr_t* avr, avr_io_addr_t addr, uint8_t value, void* param) {
   (void)addr, (void)param;
   static int was_on;
   int on = (value & kTxen0) != 0;
@@ -71,7 +76,7 @@ static void on_uart_control(avr_t *avr, avr_io_addr_t addr, uint8_t value, void 
   was_on = on;
 }
 
-static void no_sleep(avr_t *avr, avr_cycle_count_t how_long) { (void)avr, (void)how_long; }
+static void no_sleep(avr_t* avr, avr_cycle_count_t how_long) { (void)avr, (void)how_long; }
 
 static double now(void) {
   struct timespec t;
@@ -79,24 +84,33 @@ static double now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void connect_uart(avr_t *avr) {
+static void connect_uart(avr_t* avr) {
   uint32_t flags = 0;
   avr_ioctl(avr, AVR_IOCTL_UART_GET_FLAGS('0'), &flags);
   flags &= ~(uint32_t)(AVR_UART_FLAG_STDIO | AVR_UART_FLAG_POLL_SLEEP);
   avr_ioctl(avr, AVR_IOCTL_UART_SET_FLAGS('0'), &flags);
 }
 
-int main(int argc, char **argv) {
-  const char *mcu = "atmega328p";
+int main(int argc, char** argv) {
+  const char* mcu = "atmega328p";
   long hz = 16000000, baud = 115200;
   double idle_limit = 0;
   int option;
   while ((option = getopt(argc, argv, "m:f:b:t:")) != -1) switch (option) {
-      case 'm': mcu = optarg; break;
-      case 'f': hz = atol(optarg); break;
-      case 'b': baud = atol(optarg); break;
-      case 't': idle_limit = atof(optarg); break;
-      default: return 2;
+      case 'm':
+        mcu = optarg;
+        break;
+      case 'f':
+        hz = atol(optarg);
+        break;
+      case 'b':
+        baud = atol(optarg);
+        break;
+      case 't':
+        idle_limit = atof(optarg);
+        break;
+      default:
+        return 2;
     }
   elf_firmware_t firmware;
   memset(&firmware, 0, sizeof firmware);
@@ -106,7 +120,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "avr_board: cannot read the firmware\n");
     return 2;
   }
-  avr_t *avr = avr_make_mcu_by_name(mcu);
+  avr_t* avr = avr_make_mcu_by_name(mcu);
   if (!avr) {
     fprintf(stderr, "avr_board: simavr does not know the chip %s\n", mcu);
     return 2;

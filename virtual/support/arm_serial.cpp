@@ -11,9 +11,9 @@ struct Uart {
 struct Timer {
   volatile uint32_t control, value, reload, interrupt;
 };
-Uart *const uart = reinterpret_cast<Uart *>(0x40004000);
-Timer *const wake = reinterpret_cast<Timer *>(0x40001000);
-volatile uint32_t *const nvic_enable = reinterpret_cast<volatile uint32_t *>(0xE000E100);
+Uart* const uart = reinterpret_cast<Uart*>(0x40004000);
+Timer* const wake = reinterpret_cast<Timer*>(0x40001000);
+volatile uint32_t* const nvic_enable = reinterpret_cast<volatile uint32_t*>(0xE000E100);
 
 const uint32_t kUartReceiveIrq = 0, kTimer1Irq = 9;
 const uint32_t kTransmitFull = 1, kReceiveFull = 2;
@@ -39,9 +39,11 @@ void serial_begin() {
 int serial_read() {
   if ((uart->state & kReceiveFull) == 0) {
     // Masked, so that a byte between the check and the sleep still wakes: wfi returns on a pending interrupt.
-    __asm__ volatile("cpsid i" ::: "memory");
+    __asm__ volatile("cpsid i" ::
+                         : "memory");
     if ((uart->state & kReceiveFull) == 0) __asm__ volatile("wfi");
-    __asm__ volatile("cpsie i" ::: "memory");
+    __asm__ volatile("cpsie i" ::
+                         : "memory");
     if ((uart->state & kReceiveFull) == 0) return -1;
   }
   return static_cast<int>(uart->data & 0xff);

@@ -22,23 +22,23 @@ __attribute__((weak)) void Fault_Handler() {
 }
 
 extern "C" void Reset_Handler() {
-  *reinterpret_cast<volatile uint32_t *>(0xE000ED88) |= 0xFu << 20;  // CPACR: FPU on, where there is one
+  *reinterpret_cast<volatile uint32_t*>(0xE000ED88) |= 0xFu << 20;  // CPACR: FPU on, where there is one
   __asm__ volatile("dsb\n\tisb");
   for (uint32_t *from = &_sidata, *to = &_sdata; to < &_edata;) *to++ = *from++;
-  for (uint32_t *to = &_sbss; to < &_ebss;) *to++ = 0;
+  for (uint32_t* to = &_sbss; to < &_ebss;) *to++ = 0;
   for (void (**f)() = __preinit_array_start; f < __preinit_array_end; ++f) (*f)();
   for (void (**f)() = __init_array_start; f < __init_array_end; ++f) (*f)();
   main();
   Fault_Handler();
 }
 
-#define HANDLER(f) reinterpret_cast<void *>(f)
-extern "C" __attribute__((section(".vectors"), used)) void *const minun_vectors[16 + 16] = {
-    HANDLER(&_estack),       HANDLER(Reset_Handler), HANDLER(Fault_Handler), HANDLER(Fault_Handler),
-    HANDLER(Fault_Handler),  HANDLER(Fault_Handler), HANDLER(Fault_Handler), 0,
-    0,                       0,                      0,                      HANDLER(Fault_Handler),
-    HANDLER(Fault_Handler),  0,                      HANDLER(Fault_Handler), HANDLER(SysTick_Handler),
-    HANDLER(Uart_Handler),   HANDLER(Fault_Handler), HANDLER(Fault_Handler), HANDLER(Fault_Handler),
-    HANDLER(Fault_Handler),  HANDLER(Fault_Handler), HANDLER(Fault_Handler), HANDLER(Fault_Handler),
-    HANDLER(Fault_Handler),  HANDLER(Wake_Handler),  HANDLER(Fault_Handler), HANDLER(Fault_Handler),
-    HANDLER(Fault_Handler),  HANDLER(Fault_Handler), HANDLER(Fault_Handler), HANDLER(Fault_Handler)};
+#define HANDLER(f) reinterpret_cast<void*>(f)
+extern "C" __attribute__((section(".vectors"), used)) void* const minun_vectors[16 + 16] = {
+    HANDLER(&_estack), HANDLER(Reset_Handler), HANDLER(Fault_Handler), HANDLER(Fault_Handler),
+    HANDLER(Fault_Handler), HANDLER(Fault_Handler), HANDLER(Fault_Handler), 0,
+    0, 0, 0, HANDLER(Fault_Handler),
+    HANDLER(Fault_Handler), 0, HANDLER(Fault_Handler), HANDLER(SysTick_Handler),
+    HANDLER(Uart_Handler), HANDLER(Fault_Handler), HANDLER(Fault_Handler), HANDLER(Fault_Handler),
+    HANDLER(Fault_Handler), HANDLER(Fault_Handler), HANDLER(Fault_Handler), HANDLER(Fault_Handler),
+    HANDLER(Fault_Handler), HANDLER(Wake_Handler), HANDLER(Fault_Handler), HANDLER(Fault_Handler),
+    HANDLER(Fault_Handler), HANDLER(Fault_Handler), HANDLER(Fault_Handler), HANDLER(Fault_Handler)};
