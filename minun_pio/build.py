@@ -20,6 +20,7 @@ from minun_pio.ir import Graph
 from minun_pio.report.lines import summary_line
 from minun_pio.schedule.arena import estimate_bytes, place
 from minun_pio.schedule.layout import InputMemory, lay_out
+from minun_pio.search.assignment_json import assignment_json
 from minun_pio.search.choose import calibration, choose, classes_of
 from minun_pio.search.measure import agreement
 from minun_pio.search.space import Assignment, Outcome
@@ -60,18 +61,7 @@ def compile_model(
     """
     network = import_network(config) if graph is None else graph
     memory = input_memory(config.memory)
-    packed: dict[tuple[tuple[str, int, int, int], ...], int] = {}
-
-    def bound(assignment: Assignment) -> int:
-        return estimate_bytes(lay_out(legalise(network, assignment), target.core, memory))
-
-    def packed_bytes(assignment: Assignment) -> int:
-        schedule = lay_out(legalise(network, assignment), target.core, memory)
-        key = tuple((b.id, b.size, b.start, b.end) for b in schedule.buffers)
-        if key not in packed:
-            packed[key] = place(schedule, config.memory).bytes
-        return packed[key]
-
+    bound, packed_bytes = arena_measures(network, target.core, config.memory)
     outcome = search(config, network, target.ram_bytes, target.flash_bytes, bound, packed_bytes)
     legal = legalise(network, outcome.assignment)
     placement = place(lay_out(legal, target.core, memory), config.memory)
@@ -87,6 +77,27 @@ def compile_model(
     check_flash(config, program, flash)
     check_accuracy(config, accuracy.host, accuracy.float32)
     return Built(program, summarise(config, target, program, outcome, accuracy, ram, flash, network))
+
+
+ArenaMeasure = Callable[[Assignment], int]
+
+
+def arena_measures(network: Graph, core: str, memory: Memory) -> tuple[ArenaMeasure, ArenaMeasure]:
+    """Arena bytes of an assignment: a quick lower bound, and as the planner packs it (each problem once)."""
+    where = input_memory(memory)
+    packed: dict[tuple[tuple[str, int, int, int], ...], int] = {}
+
+    def bound(assignment: Assignment) -> int:
+        return estimate_bytes(lay_out(legalise(network, assignment), core, where))
+
+    def packed_bytes(assignment: Assignment) -> int:
+        schedule = lay_out(legalise(network, assignment), core, where)
+        key = tuple((b.id, b.size, b.start, b.end) for b in schedule.buffers)
+        if key not in packed:
+            packed[key] = place(schedule, memory).bytes
+        return packed[key]
+
+    return bound, packed_bytes
 
 
 def import_network(config: ModelConfig) -> Graph:
@@ -171,6 +182,7 @@ def summarise(
             "labelled": accuracy.labelled,
         },
         "search": outcome.to_json(),
+        "assignment": assignment_json(outcome.assignment),
     }
     found["line"] = summary_line(found)
     return found
