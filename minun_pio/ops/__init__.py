@@ -27,6 +27,7 @@ _MODULES: tuple[str, ...] = (
     "pooling",
     "reductions",
     "reshape",
+    "resize",
     "reverse",
     "scale_shift",
     "scan",
