@@ -29,31 +29,37 @@ uint8_t run_model(const void* input, void* output, uint8_t* arena, size_t arena_
 }
 
 // The table entry of the generated model in namespace `model`.
-#define MINUN_MODEL(model)                                                                     \
-  {                                                                                            \
-#model, model::kBuildHash, model::kArenaBytes, model::kInputBytes, model::kOutputBytes,    \
-        &minun::run_model < model::InputCode, model::OutputCode, model::Status, &model::infer> \
-  }
+// clang-format off
+#define MINUN_MODEL(model)                                                                 \
+  {#model, model::kBuildHash, model::kArenaBytes, model::kInputBytes, model::kOutputBytes, \
+   &minun::run_model<model::InputCode, model::OutputCode, model::Status, &model::infer>}
+// clang-format on
 
 namespace link_protocol {
-enum { kVersion = 1,
-       kDelimiter = 0x7E,
-       kEscape = 0x7D,
-       kEscapeBit = 0x20 };
-enum { kHello = 0x01,
-       kDescribe = 0x02,
-       kRun = 0x03,
-       kReply = 0x80,
-       kError = 0xFF };
-enum { kUnknownRequest = 1,
-       kWrongLength = 2,
-       kWrongSession = 3,
-       kNoSuchModel = 4,
-       kDoesNotFit = 5 };
-enum { kHeaderBytes = 7,
-       kCrcBytes = 4,
-       kHeadBytes = kHeaderBytes + 5 };  // head: header, session, model
-const uint32_t kGoodCrc = 0xDEBB20E3u;   // what the CRC register holds after data and its own CRC
+enum { kVersion = 1 };
+enum Framing { kDelimiter = 0x7E,
+               kEscape = 0x7D,
+               kEscapeBit = 0x20 };
+enum Message {
+  kHello = 0x01,
+  kDescribe = 0x02,
+  kRun = 0x03,
+  kReply = 0x80,  // added to the request's
+  kError = 0xFF,
+};
+enum Refusal {
+  kUnknownRequest = 1,
+  kWrongLength = 2,
+  kWrongSession = 3,
+  kNoSuchModel = 4,
+  kDoesNotFit = 5,
+};
+enum Size {
+  kHeaderBytes = 7,
+  kCrcBytes = 4,
+  kHeadBytes = kHeaderBytes + 5,  // header, session, model
+};
+const uint32_t kGoodCrc = 0xDEBB20E3u;  // what the CRC register holds after data and its own CRC
 }  // namespace link_protocol
 
 // Port: static int read() (-1: nothing there), static void write(uint8_t), enum kPatience: how many empty reads within
@@ -65,7 +71,7 @@ class Link {
  public:
   // `models` is in flash. The arena is the link's while poll() runs and is painted before each inference.
   Link(const Model* models, uint8_t count, uint8_t* arena, size_t arena_bytes)
-      : models_(models), arena_(arena), arena_bytes_(arena_bytes), session_(0), crc_(0), received_(0), latency_(0), arena_used_(0), sequence_(0), count_(count), status_(0), ran_(false), escaped_(false), paint_(0xA5) {}
+      : models_(models), arena_(arena), arena_bytes_(arena_bytes), count_(count) {}
 
   // Paints the free stack, so that its high-water mark can be told. Call it from setup().
   void begin() { paint_stack(); }
@@ -241,15 +247,17 @@ class Link {
   const Model* models_;
   uint8_t* arena_;
   size_t arena_bytes_;
-  uint32_t session_;  // 0 until a host greets: a board that was reset has forgotten it, and says so
-  uint32_t crc_;
-  size_t received_;
-  uint32_t latency_;
-  size_t arena_used_;
-  uint16_t sequence_;  // of the last request that ran: asked again, it is answered again but not run again
-  uint8_t count_, status_;
-  bool ran_, escaped_;
-  uint8_t paint_;
+  uint32_t session_ = 0;  // until a host greets: a board that was reset has forgotten it, and says so
+  uint32_t crc_ = 0;
+  size_t received_ = 0;
+  uint32_t latency_ = 0;
+  size_t arena_used_ = 0;
+  uint16_t sequence_ = 0;  // of the last request that ran: asked again, it is answered again but not run again
+  uint8_t count_;
+  uint8_t status_ = 0;
+  bool ran_ = false;
+  bool escaped_ = false;
+  uint8_t paint_ = 0xA5;
   uint8_t head_[link_protocol::kHeadBytes];
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a board measures an inference. A clock counts between start() and stop(); the figure is the count times kScaleNumerator /
-// kScaleDenominator. Instructions are not cycles: an emulated Cortex-M counts instructions.
+// How a board measures an inference. A clock counts between start() and stop(); the figure is the count times
+// kScaleNumerator / kScaleDenominator. Instructions are not cycles: an emulated Cortex-M counts instructions.
 #ifndef MINUN_TIMER_H
 #define MINUN_TIMER_H
 

@@ -3,7 +3,8 @@
  *   avr_board [-m mcu] [-f hz] [-b baud] [-t idle_seconds] firmware.elf
  * Bytes come in no faster than the line rate of simulated time. SIGUSR1 presses reset. A write to GPIOR0 (a register
  * that does nothing on a chip) reports the true cycle count on standard error. Runs as fast as it can; after 3 s
- * without traffic at the chip's own speed, and with -t ends after that many. Build: cc -O2 avr_board.c -lsimavr -lelf */
+ * without traffic at the chip's own speed, and with -t ends after that many.
+ * Build: cc -O2 avr_board.c -lsimavr -lelf */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
