@@ -48,7 +48,8 @@ class Trail:
         fits = self.limits.fits(ram, flash)
         known = self._accuracy.get(self._key(low, high, promoted))
         accuracy = self.accuracy(low, high, promoted) if fits else known
-        names = tuple(group.name for group in self.space.groups if group.name in promoted)
+        high_names = promoted if high.name != low.name else frozenset()
+        names = tuple(group.name for group in self.space.groups if group.name in high_names)
         candidate = Candidate(origin, low.name, high.name, names, ram, flash, accuracy, fits, soft)
         self.candidates.append(candidate)
         self._choices.append((low, high, promoted))

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`minun search`: what the strategies find, candidate by candidate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+from tabulate import tabulate
+
+from minun_pio.cli.target import board_options, target_of
+from minun_pio.config.model import STRATEGIES
+
+
+@click.command()
+@click.argument("model", default="model.yaml", type=click.Path(path_type=Path))
+@board_options
+@click.option(
+    "--strategy", "-s", "strategies", multiple=True, type=click.Choice(STRATEGIES), help="Repeatable."
+)
+@click.option("--limit", type=click.IntRange(0), help="Arena bytes the search may use, for model.yaml's.")
+@click.option("--trail", is_flag=True, help="Every candidate, not only the one chosen.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, the trail in it.")
+def search(
+    model: Path,
+    board: str | None,
+    core: str | None,
+    ram: int | None,
+    flash: int | None,
+    strategies: tuple[str, ...],
+    limit: int | None,
+    trail: bool,
+    as_json: bool,
+) -> None:
+    """Search number formats for MODEL (default: model.yaml) and show what was found.
+
+    The lock file is not touched: `minun build --renew` keeps what it finds.
+    """
+    from minun_pio.evaluating import search_model
+
+    target = target_of(board, core, ram, flash)
+    config, _, outcomes = search_model(model.absolute(), target, strategies, limit)
+    if as_json:
+        result = {"model": config.name, "target": target.key, "outcomes": [o.to_json() for o in outcomes]}
+        click.echo(json.dumps(result, indent=1))
+        return
+    for outcome in outcomes:
+        candidates = outcome.candidates if trail else ()
+        for candidate in candidates:
+            accuracy = "over the limit" if candidate.accuracy is None else f"{100 * candidate.accuracy:.2f} %"
+            soft = "" if candidate.soft_limit is None else f" at {candidate.soft_limit:g} of the limit"
+            click.echo(
+                f"  {candidate.origin}{soft}: {len(candidate.promoted)} high, arena {candidate.ram_bytes} B, "
+                f"{accuracy}"
+            )
+    rows = [
+        [
+            outcome.strategy,
+            outcome.low if outcome.low == outcome.high else f"{outcome.low} / {outcome.high}",
+            len(outcome.promoted),
+            f"{100 * outcome.accuracy:.2f}",
+            outcome.ram_bytes,
+            outcome.flash_bytes,
+            "yes" if outcome.fits else "no",
+            outcome.evaluations,
+        ]
+        for outcome in outcomes
+    ]
+    headers = ["strategy", "formats", "high", "accuracy %", "arena B", "constants B", "fits", "simulations"]
+    click.echo(tabulate(rows, headers=headers, disable_numparse=True))
+    for note in {note for outcome in outcomes for note in outcome.notes}:
+        click.echo(note)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accuracy and bytes of a model under several assignments: the locked one, uniform ones, float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from minun_pio.board.target import Target
+from minun_pio.build import arena_measures, evaluation, import_network
+from minun_pio.config import ModelConfig, read_model
+from minun_pio.ir import Graph
+from minun_pio.lock import Entry
+from minun_pio.search.assignment_json import assignment_from_json
+from minun_pio.search.choose import calibration, choose, tensor_ranges
+from minun_pio.search.measure import SimulatedMeasure
+from minun_pio.search.rungs import space_of
+from minun_pio.search.space import Assignment, Outcome
+
+
+def evaluate_model(model: Path, target: Target, entry: Entry | None) -> dict[str, Any]:
+    """Rows of format choice, accuracy (fraction), arena and constant bytes, over the evaluation samples."""
+    config = read_model(model)
+    network = import_network(config)
+    samples = evaluation(config, network)
+    space = space_of(network, config.formats, tensor_ranges(network, calibration(config, network)))
+    bound, packed = arena_measures(network, target.core, config.memory)
+    measure = SimulatedMeasure(network, samples, bound, packed)
+    chosen: list[tuple[str, Assignment]] = [("float32", space.float32.formats)]
+    chosen += [(rung.name, rung.formats) for rung in dict.fromkeys((*space.low, *space.high))]
+    if entry is not None:
+        chosen.append(("locked", assignment_from_json(entry.summary["assignment"])))
+    rows = [
+        {
+            "formats": name,
+            "accuracy": measure.accuracy(assignment),
+            "arena_bytes": measure.packed_ram(assignment),
+            "constant_bytes": measure.flash(assignment),
+        }
+        for name, assignment in chosen
+    ]
+    return {
+        "model": config.name,
+        "target": target.key,
+        "samples": len(samples),
+        "labelled": samples.y is not None,
+        "accuracy_float": measure.float_accuracy,
+        "rows": rows,
+    }
+
+
+def search_model(
+    model: Path, target: Target, strategies: Sequence[str], ram: int | None
+) -> tuple[ModelConfig, Graph, list[Outcome]]:
+    """The outcome of each strategy on the calibration samples; the lock file is not touched.
+
+    `ram`: bytes that the search may use, in place of model.yaml's.
+    """
+    config = read_model(model)
+    network = import_network(config)
+    bound, packed = arena_measures(network, target.core, config.memory)
+    outcomes = []
+    for strategy in strategies or (config.search.strategy,):
+        search = replace(config.search, strategy=strategy, ram=config.search.ram if ram is None else ram)
+        wanted = replace(config, search=search)
+        outcomes.append(choose(wanted, network, target.ram_bytes, target.flash_bytes, bound, packed))
+    return config, network, outcomes
