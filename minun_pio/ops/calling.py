@@ -89,6 +89,12 @@ def elementwise_traits(binding: Binding, scratch_bytes: int = 0, scratch_align: 
     return Traits(scratch_bytes, scratch_align, tuple(in_place), tuple(overlaps))
 
 
+def lane_traits(binding: Binding) -> Traits:
+    """Traits of a kernel that reads a whole lane (row) before it writes element i where it last read element i."""
+    same_width = element_bytes(input_format(binding, 0)) == element_bytes(binding.out_formats[0])
+    return Traits(in_place=((0, 0),)) if same_width and not in_flash(binding, 0) else Traits()
+
+
 def same_format(binding: Binding) -> Format:
     """The one format of an operator whose output codes are its input's codes."""
     first = input_format(binding, 0)
