@@ -2,7 +2,8 @@
 """Affine integers as TensorFlow Lite defines them: value = (code - zero_point) * scale.
 
 int8 and int16 tensors have one scale, weights may have one per output channel (`axis`), biases are int32 with
-zero point 0. Encoding rounds half away from zero and saturates, as TensorFlow Lite's quantiser does.
+zero point 0. Encoding rounds half away from zero and saturates, as TensorFlow Lite's quantiser does; NaN
+becomes 0.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class Affine:
         rounded = np.trunc(scaled + np.copysign(0.5, scaled))
         rounded = np.where(np.abs(scaled) == 0.49999999999999994, 0.0, rounded) + self.zero_point
         clipped = np.clip(rounded, self.min_code, self.max_code)
-        return np.where(np.isnan(clipped), self.min_code, clipped).astype(self.storage)
+        return np.where(np.isnan(clipped), self.zero_point, clipped).astype(self.storage)
 
     def decode(self, codes: Codes) -> Values:
         array = np.asarray(codes)

@@ -46,16 +46,15 @@ def mul(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
 
 
 def div(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
-    """x / y. By zero: NaR for posits; for fixed-point the largest code, or the smallest where x is
-    negative.
-    """
+    """x / y. By zero: NaR for posits; for fixed-point the outermost code of x's sign, and 0 / 0 is 0."""
     if isinstance(fx, Affine):
         raise MinunError(
             "operator.family", "division has no affine arithmetic; convert its inputs to another family"
         )
     codes = _binary(x, fx, y, fy, out, odd.divide_odd, np.divide)
     if isinstance(out, Fixed):
-        limit = np.where(np.asarray(x) < 0, out.min_code, out.max_code).astype(out.storage)
+        sign = np.sign(np.asarray(x))
+        limit = np.where(sign < 0, out.min_code, np.where(sign > 0, out.max_code, 0)).astype(out.storage)
         codes = np.where(np.asarray(y) == 0, limit, codes)
     return codes
 
@@ -100,7 +99,7 @@ def convert(codes: Codes, source: Format, target: Format) -> Codes:
                 scaled = (_single(codes, source) / np.float32(target.scale)).astype(np.float64)
         else:
             scaled = odd.divide_odd(source.decode(codes), np.float64(target.scale))
-        return _nearest_away(scaled, target)
+        return nearest_away(scaled, target)
     return target.encode(source.decode(codes))
 
 
@@ -130,7 +129,8 @@ def clip_codes(codes: Codes, fmt: Format, low: float | None, high: float | None)
     clipped = np.clip(array, lowest, highest).astype(fmt.storage)
     if isinstance(fmt, Posit):
         clipped = np.where(array == fmt.nar, array, clipped)
-    return clipped
+    result: Codes = clipped
+    return result
 
 
 def reduce_sum(x: Codes, fx: Format, axes: Sequence[int], out: Format, keepdims: bool = False) -> Codes:
@@ -251,17 +251,18 @@ def _affine(fmt: Format) -> Affine:
 
 def _bound(fmt: Posit | Fixed | Affine, value: float) -> int:
     if isinstance(fmt, Affine):  # CalculateActivationRangeQuantized divides in float32
-        return int(_nearest_away((np.float32(value) / np.float32(fmt.scale)).astype(np.float64), fmt))
+        return int(nearest_away((np.float32(value) / np.float32(fmt.scale)).astype(np.float64), fmt))
     return int(fmt.encode(np.asarray(value, dtype=np.float64)))
 
 
-def _nearest_away(scaled: Values, fmt: Affine) -> Codes:
-    """Half away from zero, zero point added, saturated; NaN to the smallest code."""
+def nearest_away(scaled: Values, fmt: Affine) -> Codes:
+    """Half away from zero, zero point added, saturated; NaN to zero."""
     magnitude = np.abs(scaled)
     whole = np.floor(magnitude)
     whole = np.copysign(whole + (magnitude - whole >= 0.5), scaled) + fmt.zero_point
     clipped = np.clip(whole, fmt.min_code, fmt.max_code)
-    return np.where(np.isnan(clipped), fmt.min_code, clipped).astype(fmt.storage)
+    codes: Codes = np.where(np.isnan(clipped), fmt.zero_point, clipped).astype(fmt.storage)
+    return codes
 
 
 def _rows(x: Codes, axes: Sequence[int], keepdims: bool) -> tuple[Codes, tuple[int, ...]]:
@@ -287,7 +288,7 @@ def _exact_sum(values: Values, out: Format) -> Codes:
     """Sums over the last axis of exact values, one rounding."""
     assert isinstance(out, Posit | Fixed)
     flat = values.reshape(-1, values.shape[-1])
-    nar = np.isnan(flat).any(axis=1)
+    nar = np.asarray(np.isnan(flat).any(axis=1))
     flat = np.nan_to_num(flat)
     unit = lowest_bit_exponents(flat).min(axis=1).astype(np.float64)
     rows = Operand(flat, np.linalg.norm(flat, axis=1) * (1 + 2.0**-20), unit, nar if nar.any() else None)

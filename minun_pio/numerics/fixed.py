@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixed-point numbers with a power-of-two scale: value = code * 2^scale_exp.
 
-Rounding is half up, floor(v / 2^scale_exp + 1/2), and results saturate. NaN has no code; it encodes to the
-most negative one, so that it is seen.
+Rounding is half up, floor(v / 2^scale_exp + 1/2), and results saturate. NaN has no code; it encodes to 0.
 """
 
 from __future__ import annotations
@@ -78,11 +77,12 @@ class Fixed:
         return lowest_bit_exponents(self.decode(codes))
 
     def encode(self, values: NDArray[Any]) -> Codes:
-        scaled = np.asarray(values, dtype=np.float64) * 2.0**-self.scale_exp
+        with np.errstate(over="ignore"):
+            scaled = np.asarray(values, dtype=np.float64) * 2.0**-self.scale_exp
         scaled = np.clip(scaled, float(self.min_code), float(self.max_code))
         whole = np.floor(scaled)
         whole += (scaled - whole) >= 0.5
-        return np.where(np.isnan(whole), self.min_code, whole).astype(self.storage)
+        return np.nan_to_num(whole, nan=0.0).astype(self.storage)
 
     def encode_integer(self, numerator: int, exponent: int) -> int:
         """The code of the exact number numerator * 2^exponent, in Python integers."""

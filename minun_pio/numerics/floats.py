@@ -49,7 +49,8 @@ class Float32(_FloatFormat):
             return np.asarray(values).astype(np.float32)
 
     def decode(self, codes: Codes) -> Values:
-        return np.asarray(codes).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            return np.asarray(codes).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class Float16(_FloatFormat):
             return np.asarray(values).astype(np.float16).view(np.uint16)
 
     def decode(self, codes: Codes) -> Values:
-        return np.ascontiguousarray(codes, dtype=np.uint16).view(np.float16).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(codes).astype(np.uint16).view(np.float16).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ class BFloat16(_FloatFormat):
 
     def decode(self, codes: Codes) -> Values:
         pattern = np.asarray(codes).astype(np.uint32) << np.uint32(16)
-        values: Values = pattern.view(np.float32).astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            values: Values = pattern.view(np.float32).astype(np.float64)
         return values
 
 

@@ -37,7 +37,8 @@ class Index32:
         return "minun::Index32"
 
     def encode(self, values: NDArray[Any]) -> Codes:
-        return np.clip(np.rint(np.asarray(values)), -(2.0**31), 2.0**31 - 1).astype(np.int32)
+        result: Codes = np.clip(np.rint(np.asarray(values)), -(2.0**31), 2.0**31 - 1).astype(np.int32)
+        return result
 
     def decode(self, codes: Codes) -> Values:
         return np.asarray(codes).astype(np.float64)

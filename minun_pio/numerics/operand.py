@@ -84,7 +84,8 @@ def patches(image: NDArray[Any], window: Window, fill: Any = 0) -> NDArray[Any]:
     last.
     """
     windows = window.over(image, fill).transpose(0, 1, 2, 4, 5, 3)
-    return windows.reshape(*windows.shape[:3], -1)
+    result: NDArray[Any] = windows.reshape(*windows.shape[:3], -1)
+    return result
 
 
 def patch_operand(image: Codes, fmt: Exact, window: Window) -> Operand:
@@ -103,7 +104,8 @@ def decode_compact(codes: Codes, fmt: Exact) -> NDArray[Any]:
     """Exact values, NaR as 0, in float32 where every value and its square fit, else in float64."""
     if isinstance(fmt, Fixed):
         if fmt.width <= 16 and abs(fmt.scale_exp) <= _SINGLE_SCALE:
-            return np.asarray(codes).astype(np.float32) * np.float32(2.0**fmt.scale_exp)
+            result: NDArray[Any] = np.asarray(codes).astype(np.float32) * np.float32(2.0**fmt.scale_exp)
+            return result
         return fmt.decode(codes)
     if fmt.n > 16:
         return np.nan_to_num(fmt.decode(codes))
@@ -117,7 +119,10 @@ def finest_units(codes: Codes, fmt: Exact, axis: int) -> NDArray[np.float64]:
         shape = tuple(extent for i, extent in enumerate(array.shape) if i != axis)
         return np.full(shape, float(fmt.scale_exp))
     if fmt.n > 16:
-        return fmt.unit_exponents(array).min(axis=axis, initial=NO_UNIT).astype(np.float64)
+        result: NDArray[np.float64] = (
+            fmt.unit_exponents(array).min(axis=axis, initial=NO_UNIT).astype(np.float64)
+        )
+        return result
     units = np.take(_unit_table8(fmt), bit_index(fmt, array)).min(axis=axis, initial=_NO_UNIT8)
     return np.where(units == _NO_UNIT8, NO_UNIT, units).astype(np.float64)
 

@@ -118,7 +118,8 @@ def _unproven(x: Operand, w: Operand, bias: Bias | None) -> tuple[NDArray[np.int
         return candidates[rows], columns
     magnitude = x.norm[:, None] * w.norm + np.abs(bias.values)
     unit = np.minimum(np.minimum(x.unit[:, None] + w.unit, bias.unit), 1000.0)
-    return np.nonzero(magnitude > np.exp2(np.minimum(unit + 53.0, 1000.0)))
+    rows, columns = np.nonzero(magnitude > np.exp2(np.minimum(unit + 53.0, 1000.0)))
+    return rows, columns
 
 
 class _IntegerSum:

@@ -57,7 +57,8 @@ def saturating_rounding_doubling_high_mul(a: Integers, b: Integers | int) -> Int
     nudged = wide + np.where(wide >= 0, 1 << 30, 1 - (1 << 30))
     high = np.where(nudged >= 0, nudged >> 31, -((-nudged) >> 31))  # C's division truncates
     both = (left == _INT32.min) & (right == _INT32.min)
-    return np.where(both, np.int64(_INT32.max), high)
+    result: Integers = np.where(both, np.int64(_INT32.max), high)
+    return result
 
 
 def rounding_divide_by_pot(x: Integers, exponent: Integers | int) -> Integers:
@@ -66,7 +67,8 @@ def rounding_divide_by_pot(x: Integers, exponent: Integers | int) -> Integers:
     mask = np.left_shift(np.int64(1), shift) - 1
     remainder = x & mask
     threshold = (mask >> 1) + (x < 0)
-    return (x >> shift) + (remainder > threshold)
+    result: Integers = (x >> shift) + (remainder > threshold)
+    return result
 
 
 def multiply_by_quantised_multiplier(x: Integers, fixed: Integers | int, shift: Integers | int) -> Integers:
@@ -82,7 +84,8 @@ def multiply_by_quantised_multiplier64(x: Integers, fixed: Integers | int, shift
     multiplier = np.asarray(fixed, np.int64)
     reduced = np.where(multiplier < 0x7FFF0000, (multiplier + (1 << 15)) >> 16, 0x7FFF)
     total = 15 - np.asarray(shift, np.int64)
-    return (np.asarray(x, np.int64) * reduced + np.left_shift(np.int64(1), total - 1)) >> total
+    result: Integers = (np.asarray(x, np.int64) * reduced + np.left_shift(np.int64(1), total - 1)) >> total
+    return result
 
 
 def accumulate(x: Codes, x_format: Affine, w: Codes, w_format: Affine, bias: Codes | None) -> Integers:
@@ -93,7 +96,8 @@ def accumulate(x: Codes, x_format: Affine, w: Codes, w_format: Affine, bias: Cod
     if bound > 2.0**24:  # float32 sums would not be exact; float64 ones are, up to 2^53
         left, right = left.astype(np.float64), right.astype(np.float64)
     total = np.rint(left @ right.T).astype(np.int64)
-    return total if bias is None else total + np.asarray(bias).ravel().astype(np.int64)
+    result: Integers = total if bias is None else total + np.asarray(bias).ravel().astype(np.int64)
+    return result
 
 
 def output_multipliers(x: Affine, w: Affine, out: Affine, channels: int) -> list[Multiplier]:

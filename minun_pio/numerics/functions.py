@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unary functions on codes: what the device computes, and the tables it computes with.
+
+Formats of up to 8 bits use a table over all codes, correctly rounded. Wider posits, fixed-point and floats
+are computed in 32-bit integer arithmetic (`real_functions`) and rounded once. int8 affine codes use tables
+too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minun_pio.errors import MinunError
+from minun_pio.numerics.affine import Affine
+from minun_pio.numerics.fixed import Fixed
+from minun_pio.numerics.format import Codes, Format, Values
+from minun_pio.numerics.posit import Posit
+from minun_pio.numerics.real import from_real, real_literal, to_real
+from minun_pio.numerics.real_functions import REAL_FUNCTIONS
+
+FUNCTIONS = tuple(REAL_FUNCTIONS)
+"""Names of all functions."""
+
+_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "leaky_relu": ("alpha",),
+    "elu": ("alpha",),
+    "hard_sigmoid": ("alpha", "beta"),
+}
+
+_CPP = {
+    "sigmoid": "Sigmoid",
+    "tanh": "Tanh",
+    "exp": "Exp",
+    "log": "Log",
+    "erf": "Erf",
+    "gelu": "Gelu",
+    "gelu_tanh": "GeluTanh",
+    "silu": "Silu",
+    "softplus": "Softplus",
+    "sqrt": "Sqrt",
+    "reciprocal_sqrt": "ReciprocalSqrt",
+    "reciprocal": "Reciprocal",
+    "leaky_relu": "LeakyRelu",
+    "elu": "Elu",
+    "hard_sigmoid": "HardSigmoid",
+    "hard_swish": "HardSwish",
+}
+
+
+def uses_table(fin: Format) -> bool:
+    """Whether the device computes functions of `fin` by a table over all its codes."""
+    return fin.bits <= 8
+
+
+def apply(function: str, codes: Codes, fin: Format, fout: Format, **attrs: float) -> Codes:
+    """`function` of codes of `fin` as codes of `fout`: the definition, equal to the device's on every code.
+
+    attrs: alpha (leaky_relu, elu), alpha and beta (hard_sigmoid). Raises MinunError for affine inputs wider
+    than 8 bits.
+    """
+    if uses_table(fin):
+        return np.take(unary_table(function, fin, fout, **attrs), _table_index(codes, fin))
+    if isinstance(fin, Affine) or isinstance(fout, Affine):
+        raise MinunError(
+            "operator.family",
+            f"{function} of {fin.name} has no definition; convert it to int8 or another family",
+        )
+    array = np.asarray(codes)
+    distinct, inverse = np.unique(array, return_inverse=True)  # a function of the code: each code once
+    result = from_real(REAL_FUNCTIONS[function](to_real(distinct, fin), **attrs), fout)
+    return np.take(result, inverse).reshape(array.shape)
+
+
+def unary_table(function: str, fin: Format, fout: Format, **attrs: float) -> Codes:
+    """`fout` codes at all 2^n codes of `fin` (n up to 8), by the code's bits read as unsigned; correctly
+    rounded.
+    """
+    if not uses_table(fin):
+        raise MinunError(
+            "operator.table", f"a table of {function} over all codes of {fin.name} would be too large"
+        )
+    bits = np.arange(1 << fin.bits)
+    codes = np.where(bits >= 1 << (fin.bits - 1), bits - (1 << fin.bits), bits).astype(fin.storage)
+    values = reference(function, fin.decode(codes), **attrs)
+    if isinstance(fout, Affine):
+        from minun_pio.numerics.elementwise import nearest_away
+
+        return nearest_away(values / fout.scale, fout)
+    if isinstance(fout, Posit | Fixed):
+        pole = np.isinf(values)
+        if isinstance(fout, Posit):
+            values = np.where(pole, np.nan, values)
+    return fout.encode(values)
+
+
+def device_function(function: str, **attrs: float) -> str:
+    """The C++ type of include/minun/functions.h, in namespace minun."""
+    del attrs
+    return f"minun::{_CPP[function]}"
+
+
+def device_value(function: str, **attrs: float) -> str:
+    """The C++ expression of the function object with its parameters."""
+    parameters = ", ".join(real_literal(attrs[name]) for name in _PARAMETERS.get(function, ()))
+    return f"minun::{_CPP[function]}{{{parameters}}}" if parameters else f"minun::{_CPP[function]}()"
+
+
+def reference(function: str, values: Values, **attrs: float) -> Values:
+    """The function in real numbers (float64); poles are infinities, undefined values NaN."""
+    with np.errstate(all="ignore"):
+        result: Values = _REFERENCE[function](np.asarray(values, dtype=np.float64), **attrs)
+        return result
+
+
+def _table_index(codes: Codes, fin: Format) -> Codes:
+    return np.asarray(codes).astype(np.int64) & ((1 << fin.bits) - 1)
+
+
+def _sigmoid(x: Values) -> Values:
+    small = np.exp(-np.abs(x))
+    return np.where(x < 0, small, 1.0) / (1.0 + small)
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def _softplus(x: Values) -> Values:
+    return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def _gelu(x: Values) -> Values:
+    return np.where(x == -np.inf, 0.0, x * 0.5 * _erfc(-x / math.sqrt(2.0)))
+
+
+def _gelu_tanh(x: Values) -> Values:
+    return np.where(x == -np.inf, 0.0, x * _sigmoid(math.sqrt(8.0 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def _silu(x: Values) -> Values:
+    return np.where(x == -np.inf, 0.0, x * _sigmoid(x))
+
+
+def _leaky_relu(x: Values, alpha: float) -> Values:
+    return np.where(x < 0, alpha * x, x)
+
+
+def _elu(x: Values, alpha: float = 1.0) -> Values:
+    return np.where(x < 0, alpha * np.expm1(x), x)
+
+
+def _hard_sigmoid(x: Values, alpha: float = 0.2, beta: float = 0.5) -> Values:
+    return np.clip(alpha * x + beta, 0.0, 1.0)
+
+
+def _hard_swish(x: Values) -> Values:
+    return np.where(x == -np.inf, 0.0, x * np.clip(x + 3.0, 0.0, 6.0) / 6.0)
+
+
+_REFERENCE: dict[str, Callable[..., Any]] = {
+    "sigmoid": _sigmoid,
+    "tanh": np.tanh,
+    "exp": np.exp,
+    "log": np.log,
+    "erf": _erf,
+    "gelu": _gelu,
+    "gelu_tanh": _gelu_tanh,
+    "silu": _silu,
+    "softplus": _softplus,
+    "sqrt": np.sqrt,
+    "reciprocal_sqrt": lambda x: np.where(x == 0, np.inf, 1.0 / np.sqrt(x)),
+    "reciprocal": lambda x: 1.0 / x,
+    "leaky_relu": _leaky_relu,
+    "elu": _elu,
+    "hard_sigmoid": _hard_sigmoid,
+    "hard_swish": _hard_swish,
+}
