@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from typing import Any
 from minun_pio.answers import Expected, expected
 from minun_pio.board.collect import Collection, collect, mismatches
 from minun_pio.board.target import Target
-from minun_pio.errors import MinunError
+from minun_pio.emit.link_check import Image, read_image
+
+_ACCURACIES = ("accuracy_board", "accuracy_host", "accuracy_float32")
 
 
 @dataclass(frozen=True)
@@ -23,13 +25,14 @@ class Collected:
     expected: Expected
     collection: Collection
     wrong: tuple[int, ...]
-    sizes: Mapping[str, int]
+    image: Image | None
 
     def to_json(self) -> dict[str, Any]:
         """As in report.json; `latency` is the median over the samples. Sizes of the linked firmware are
         there when its ELF was given."""
         program = self.expected.program
         greeting = self.collection.greeting
+        stack = self.collection.description.stack_used_bytes
         counts = [record.latency for record in self.collection.records if record.latency is not None]
         latency = {
             "value": statistics.median_low(counts) if counts else None,
@@ -48,12 +51,21 @@ class Collected:
             "arena_bytes": program.arena.bytes,
             "arena_used_bytes": self.collection.arena_used_bytes,
             "lower_bound_bytes": program.arena.lower_bound,
-            **self.sizes,
-            "stack_bytes": self.collection.description.stack_used_bytes,
+            **self._sizes(stack),
+            "stack_bytes": stack,
             "latency": latency,
             "repeats": self.collection.repeats,
             "resets": self.collection.resets,
             "seconds": round(self.collection.seconds, 2),
+        }
+
+    def _sizes(self, stack_bytes: int) -> dict[str, int]:
+        """All SRAM in use is the static part and the stack's high-water mark."""
+        if self.image is None:
+            return {}
+        return {
+            "flash_bytes": self.image.flash_bytes,
+            "sram_bytes": self.image.sram_bytes + stack_bytes,
         }
 
     def line(self) -> str:
@@ -62,10 +74,10 @@ class Collected:
         latency = found["latency"]
         timing = f", {latency['value']} {latency['unit']} a sample" if latency["value"] is not None else ""
         word = "accuracy" if self.expected.labelled else "agreement with float32"
-        board, host, float32 = (f"{100 * found[f'accuracy_{k}']:.1f} %" for k in ("board", "host", "float32"))
+        board, host, float32 = (f"{100 * found[key]:.1f} %" for key in _ACCURACIES)
         return (
-            f"{found['model']} on {self.board}: {found['samples']} samples, {found['mismatches']} mismatches, "
-            f"{word} {board} (host {host}, float32 {float32}){timing}"
+            f"{found['model']} on {self.board}: {found['samples']} samples, "
+            f"{found['mismatches']} mismatches, {word} {board} (host {host}, float32 {float32}){timing}"
         )
 
 
@@ -93,24 +105,4 @@ def collect_model(
         progress=None if progress is None else lambda done: progress(done, count),
     )
     wrong = tuple(mismatches(found.records, wanted.outputs))
-    return Collected(board or target.name, wanted, found, wrong, {} if elf is None else firmware_sizes(elf))
-
-
-def firmware_sizes(elf: Path) -> dict[str, int]:
-    """Bytes of flash and of static SRAM of a linked firmware, from its ELF's loadable sections."""
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
-    flash = sram = 0
-    try:
-        with open(elf, "rb") as stream:
-            for section in ELFFile(stream).iter_sections():
-                if not section["sh_flags"] & 2 or section["sh_size"] == 0:  # SHF_ALLOC
-                    continue
-                writable = bool(section["sh_flags"] & 1)
-                in_file = section["sh_type"] != "SHT_NOBITS"
-                flash += section["sh_size"] if in_file else 0
-                sram += section["sh_size"] if writable else 0
-    except (OSError, ELFError) as error:
-        raise MinunError("elf.unreadable", f"not a linked firmware: {error}", str(elf)) from None
-    return {"flash_bytes": flash, "sram_bytes": sram}
+    return Collected(board or target.name, wanted, found, wrong, None if elf is None else read_image(elf))

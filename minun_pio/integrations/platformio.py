@@ -84,6 +84,24 @@ def _extend(env: Any, project_env: Any, source_env: Any, root: Path, targets: li
         source_env.AppendUnique(CPPPATH=[include, str(root / "include")])
     source_env.BuildSources(os.path.join("$BUILD_DIR", _VARIANT), include)
     _add_targets(project_env, setup)
+    if str(project_env.GetProjectOption("custom_minun_no_heap", "no")).lower() in ("yes", "true", "1", "on"):
+        project_env.AddPostAction("$PROGPATH", _check_heap)
+
+
+def _check_heap(target: Any, source: Any, env: Any) -> int:
+    """After linking: fails the build when a heap function is in the firmware."""
+    from minun_pio.emit.link_check import check_no_heap
+
+    path = Path(str(target[0]))
+
+    def check() -> None:
+        try:
+            check_no_heap(path)
+        except MinunError:
+            path.unlink(missing_ok=True)  # linked again, and refused again, at the next run
+            raise
+
+    return _guarded(check)
 
 
 def read_setup(env: Any) -> Setup:
@@ -204,13 +222,42 @@ def _report(env: Any, setup: Setup) -> None:
 
 
 def _collect(env: Any, setup: Setup) -> None:
-    from minun_pio.board.session import collect_models
+    from minun_pio.collecting import collect_model
 
-    port = str(env.GetProjectOption("monitor_port", "") or env.GetProjectOption("upload_port", "") or "")
-    for line in collect_models(
-        setup.models, setup.target, setup.project_dir, setup.environment, env.subst(port)
-    ):
-        _print(line, prefix="")
+    elf = Path(env.subst("$PROGPATH"))
+    for model in setup.models:
+        found = collect_model(
+            model,
+            setup.target,
+            serial_port(env),
+            board=setup.environment,
+            elf=elf if elf.is_file() and setup.target.ram_bytes else None,
+        )
+        _print(found.line(), prefix="")
+        if found.wrong:
+            raise MinunError(
+                "collect.mismatch",
+                f"{len(found.wrong)} samples have other codes on the board than on the host, first sample "
+                f"{found.wrong[0]}",
+                setup.environment,
+            )
+
+
+def serial_port(env: Any) -> str:
+    """The serial port: as platformio.ini says, the one that upload uses, or the only one there is."""
+    for option in ("monitor_port", "upload_port"):
+        given = str(env.GetProjectOption(option, "") or "")
+        if given:
+            return str(env.subst(given))
+    if env.subst("$UPLOAD_PORT"):
+        return str(env.subst("$UPLOAD_PORT"))
+    from platformio.device.list.util import list_serial_ports
+
+    ports = [item["port"] for item in list_serial_ports(filter_hwid=True)]
+    if len(ports) == 1:
+        return str(ports[0])
+    found = ", ".join(ports) or "none"
+    raise MinunError("collect.port", f"serial ports found: {found}; set monitor_port in platformio.ini")
 
 
 def _guarded(action: Callable[[], None]) -> int:
