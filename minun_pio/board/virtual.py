@@ -61,6 +61,9 @@ def start(board: str, firmware: str | os.PathLike[str], folder: str | os.PathLik
     image = Path(firmware).absolute()
     if not image.is_file():
         raise MinunError("board.no-firmware", "no such firmware; build it first", str(firmware))
+    with image.open("rb") as file:
+        if file.read(4) != b"\x7fELF":
+            raise MinunError("board.no-firmware", "not a linked firmware (an ELF file)", str(firmware))
     place = Path(folder).absolute()
     stop(place)
     place.mkdir(parents=True, exist_ok=True)
