@@ -14,7 +14,7 @@ from __future__ import annotations
 from minun_pio.planner.domains import Outcome
 from minun_pio.planner.finder import Finder
 from minun_pio.planner.greedy import portfolio
-from minun_pio.planner.instance import Answer, Budget, Instance, bound, part, scaled, top
+from minun_pio.planner.instance import Answer, Budget, Instance, bound, fused, part, scaled, top
 from minun_pio.planner.live import parts
 from minun_pio.planner.prover import Prover
 
@@ -52,6 +52,8 @@ def _solve_part(inst: Instance, goal: int, budget: Budget) -> Answer:
     offsets, height = portfolio(inst, goal, budget)
     if height <= goal or budget.over:
         return Answer(offsets, height, low)
+    if inst.leader is not None:
+        return _fused(inst, goal, budget, Answer(offsets, height, low))
     small, unit = scaled(inst)
     proven = low
     refuted = max(goal // unit, -(-low // unit)) - 1  # the greatest capacity known to be too small, in units
@@ -76,6 +78,18 @@ def _solve_part(inst: Instance, goal: int, budget: Budget) -> Answer:
             floor = capacity
         patience *= 4
     return Answer(offsets, height, proven)
+
+
+def _fused(inst: Instance, goal: int, budget: Budget, best: Answer) -> Answer:
+    """Compounds that no greedy order brings to the goal: once more as single buffers, to be searched."""
+    simple, of = fused(inst)
+    if bound(simple) >= best.height:
+        return best
+    answer = _solve_part(simple, max(goal, bound(simple)), budget)
+    if answer.height >= best.height:
+        return best
+    offsets = [answer.offsets[c] + inst.shift[i] for i, c in enumerate(of)]
+    return Answer(offsets, top(inst, offsets), best.proven)
 
 
 def search(inst: Instance, capacity: int, budget: Budget, patience: float) -> Outcome:

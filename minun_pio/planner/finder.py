@@ -20,7 +20,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from minun_pio.planner.domains import Cut, Outcome, components, members_of, offset_domains, smear
-from minun_pio.planner.instance import Budget, Instance, savings
+from minun_pio.planner.instance import Budget, Instance, common_sections
+from minun_pio.planner.live import loads
 
 FAR = 1 << 60
 DOMAIN_UNITS = 1 << 14  # capacities up to this keep offset domains as bits
@@ -50,10 +51,24 @@ class Finder:
         self.weight = [1.0] * len(inst.sizes)  # grows with each failure blamed on the buffer
         self.domains: list[int] | None = None
         self.saved: dict[int, list[tuple[int, int, range]]] = {}  # i -> (partner, bytes, sections)
-        for (i, j), saved in savings(inst.sizes, inst.gaps).items():
-            both = range(max(inst.first[i], inst.first[j]), min(inst.last[i], inst.last[j]))
+        self.load = inst.load
+        if inst.shared:
+            self._pairs()
+
+    def _pairs(self) -> None:
+        """Each pair of buffers that may share bytes, with the most they can; loads less all of that."""
+        inst = self.inst
+        self.load = loads(inst.count, inst.first, inst.last, inst.sizes)
+        most: dict[tuple[int, int], int] = {}
+        for s in inst.shared:
+            pair = (min(s.i, s.j), max(s.i, s.j))
+            most[pair] = max(most.get(pair, 0), s.bytes)
+        for (i, j), saved in most.items():
+            both = common_sections(inst, i, j)
             self.saved.setdefault(i, []).append((j, saved, both))
             self.saved.setdefault(j, []).append((i, saved, both))
+            for k in both:
+                self.load[k] -= saved
 
     def runs(self) -> Iterator[Outcome]:
         """One run after the other: offsets (the end), False (proven impossible, the end), or None (go on)."""
@@ -122,7 +137,7 @@ class Finder:
         low = [0 if p is None else p for p in pin]
         if domains is not None:
             low = [(d & -d).bit_length() - 1 for d in domains]
-        left = inst.load[:]
+        left = self.load[:]
         floor = [min([low[i] for i in inside]) for inside in members]
         if any(o + s > capacity for o, s in zip(low, size, strict=True)):
             return False

@@ -48,30 +48,40 @@ def place(inst: Instance, order: Sequence[int], best_fit: bool = False) -> list[
 
 
 def place_general(inst: Instance, order: Sequence[int]) -> list[int]:
-    """As `place`, with alignment, pinned offsets and gaps. Pinned buffers are put down first."""
+    """As `place`, with alignment, pinned offsets, gaps and compounds. Pinned buffers are put down first."""
     assert inst.near is not None
-    sizes, align, gaps = inst.sizes, inst.align, inst.gaps
+    sizes, gaps, near, shift = inst.sizes, inst.gaps, inst.near, inst.shift
     offsets = [-1 if p is None else p for p in inst.pin]
+    compound: dict[int, list[int]] = {}
+    if inst.leader is not None:
+        for i, lead in enumerate(inst.leader):
+            compound.setdefault(lead, []).append(i)
     for i in order:
         if offsets[i] >= 0:
             continue
-        size, step = sizes[i], align[i]
-        # with offset x, buffer j at o forbids o - below < x < o + above
+        lead = i if inst.leader is None else inst.leader[i]
+        pieces = compound.get(lead, [lead])
+        # with the leader at x, a neighbour of piece m forbids low < x < high
         banned = []
-        for j in inst.near[i]:
-            o = offsets[j]
-            if o >= 0:
-                banned.append((o - gaps.get((i, j), size), o + gaps.get((j, i), sizes[j])))
+        for m in pieces:
+            size, behind = sizes[m], shift[m]
+            for j in near[m]:
+                o = offsets[j]
+                if o >= 0:
+                    o -= behind
+                    banned.append((o - gaps.get((m, j), size), o + gaps.get((j, m), sizes[j])))
         banned.sort()
+        step = inst.align[lead]
         at, moved = 0, True
         while moved:
             moved = False
             for low, high in banned:
-                if low < at < high:
-                    at, moved = -(-high // step) * step, True
-                elif low >= at:
+                if low >= at:
                     break
-        offsets[i] = at
+                if at < high:
+                    at, moved = -(-high // step) * step, True
+        for m in pieces:
+            offsets[m] = at + shift[m]
     return offsets
 
 

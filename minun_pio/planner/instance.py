@@ -5,15 +5,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
+from typing import NamedTuple
 
 from minun_pio.planner.live import loads, neighbours, sections
 
 PAIR_LIMIT = 3_000_000  # above this many pairs live together, only planners that need no pairs run
 
-# (lower, upper) -> bytes their offsets must be apart, where that is not lower's size
+# (lower, upper) -> bytes their offsets must be apart at least, where that is less than lower's size
 Gaps = dict[tuple[int, int], int]
+
+
+class Shared(NamedTuple):
+    """Buffers i and j can share at most `bytes`; names of the separated pair they come from."""
+
+    i: int
+    j: int
+    bytes: int
+    lower: str
+    upper: str
 
 
 @dataclass
@@ -21,8 +32,9 @@ class Instance:
     """Buffers `0 … n-1` of one region.
 
     `first[i], last[i]`: the half-open range of sections buffer i lives in; `load[k]`: bytes live in section
-    k (less what `gaps` may save); `near[i]`: who lives together with i; None when there are too many pairs.
-    `align[i]`: alignment; `pin[i]`: fixed offset or None; `gaps`: see `Separation`.
+    k, less what may be shared; `near[i]`: who lives together with i (None: too many pairs to list).
+    `align[i]`: alignment; `pin[i]`: fixed offset or None; `gaps`, `shared`: see `Separation`. `leader[i]`,
+    `shift[i]`: i lies `shift[i]` bytes behind its leader (None: each buffer leads itself).
     """
 
     starts: list[int]
@@ -31,12 +43,15 @@ class Instance:
     align: list[int]
     pin: list[int | None]
     gaps: Gaps
+    shared: list[Shared]
+    leader: list[int] | None
+    shift: list[int]
     count: int
     first: list[int]
     last: list[int]
     load: list[int]
     near: list[list[int]] | None
-    plain: bool  # no alignment, no pins, no gaps: sizes and live ranges say it all
+    plain: bool  # no alignment, pins, gaps or leaders: sizes and live ranges say it all
 
 
 def instance(
@@ -46,45 +61,76 @@ def instance(
     align: list[int] | None = None,
     pin: list[int | None] | None = None,
     gaps: Gaps | None = None,
+    shared: list[Shared] | None = None,
+    leader: list[int] | None = None,
+    shift: list[int] | None = None,
 ) -> Instance:
     """An instance from live ranges `[start, end)` and sizes in bytes."""
     count, first, last = sections(list(zip(starts, ends, sizes, strict=True)))
-    load = loads(count, first, last, sizes)
-    gaps = gaps or {}
+    gaps, shared = gaps or {}, shared or []
     align = align or [1] * len(sizes)
     pin = pin or [None] * len(sizes)
-    for (i, j), saved in savings(sizes, gaps).items():
-        for k in range(max(first[i], first[j]), min(last[i], last[j])):
-            load[k] -= saved
-    return Instance(
+    inst = Instance(
         starts=starts,
         ends=ends,
         sizes=sizes,
         align=align,
         pin=pin,
         gaps=gaps,
+        shared=shared,
+        leader=leader,
+        shift=shift or [0] * len(sizes),
         count=count,
         first=first,
         last=last,
-        load=load,
+        load=loads(count, first, last, sizes),
         near=neighbours(first, last, PAIR_LIMIT),
-        plain=not gaps and set(align) <= {1} and set(pin) <= {None},
+        plain=not gaps and leader is None and set(align) <= {1} and set(pin) <= {None},
+    )
+    if shared:
+        _subtract_shared(inst)
+    return inst
+
+
+def common_sections(inst: Instance, i: int, j: int) -> range:
+    """The sections in which both i and j live."""
+    return range(max(inst.first[i], inst.first[j]), min(inst.last[i], inst.last[j]))
+
+
+def _subtract_shared(inst: Instance) -> None:
+    """Takes off the load what pairs may share: the better of a pair's two orders, over all pairs of a buffer
+    no more than the buffer itself (it has no byte twice)."""
+    pairs: dict[tuple[str, str], Shared] = {}
+    for s in inst.shared:
+        key = (min(s.lower, s.upper), max(s.lower, s.upper))
+        if key not in pairs or pairs[key].bytes < s.bytes:
+            pairs[key] = s
+    degree: dict[str, int] = {}
+    for a, b in pairs:
+        degree[a], degree[b] = degree.get(a, 0) + 1, degree.get(b, 0) + 1
+    hubs: dict[str, list[Shared]] = {}
+    for (a, b), s in pairs.items():
+        hubs.setdefault(a if degree[a] > degree[b] else b, []).append(s)
+    for group in hubs.values():
+        saved: dict[int, int] = {}
+        for s in group:
+            for k in common_sections(inst, s.i, s.j):
+                saved[k] = saved.get(k, 0) + s.bytes
+        most = max(s.bytes for s in group) if len(group) == 1 else _hub_size(inst, group)
+        for k, amount in saved.items():
+            inst.load[k] -= min(amount, most)
+
+
+def _hub_size(inst: Instance, group: list[Shared]) -> int:
+    """The size of the buffer all pairs of a group have in common, or their sum if it is cut in pieces."""
+    common = set.intersection(*({s.i, s.j} for s in group))
+    return (
+        inst.sizes[common.pop()] if len(common) == 1 and inst.leader is None else sum(s.bytes for s in group)
     )
 
 
-def savings(sizes: Sequence[int], gaps: Gaps) -> dict[tuple[int, int], int]:
-    """For each pair i < j with a gap: the most bytes the two can share."""
-    out: dict[tuple[int, int], int] = {}
-    for (lower, upper), distance in gaps.items():
-        shared = min(sizes[lower] - distance, sizes[upper])
-        if shared > 0:
-            pair = (min(lower, upper), max(lower, upper))
-            out[pair] = max(out.get(pair, 0), shared)
-    return out
-
-
 def part(whole: Instance, members: list[int]) -> Instance:
-    """The instance of some of the buffers, numbered as in `members`."""
+    """The instance of some of the buffers, numbered as in `members`; compounds must be there wholly."""
     place = {i: k for k, i in enumerate(members)}
     return instance(
         [whole.starts[i] for i in members],
@@ -93,6 +139,9 @@ def part(whole: Instance, members: list[int]) -> Instance:
         [whole.align[i] for i in members],
         [whole.pin[i] for i in members],
         {(place[i], place[j]): d for (i, j), d in whole.gaps.items() if i in place and j in place},
+        [s._replace(i=place[s.i], j=place[s.j]) for s in whole.shared if s.i in place and s.j in place],
+        None if whole.leader is None else [place[whole.leader[i]] for i in members],
+        [whole.shift[i] for i in members],
     )
 
 
@@ -102,30 +151,44 @@ def scaled(whole: Instance) -> tuple[Instance, int]:
     Every alignment that divides the divisor falls away: without pins and gaps, offsets of a pushed-down plan
     are sums of sizes.
     """
-    if whole.gaps or any(p is not None for p in whole.pin):
+    if whole.gaps or whole.leader is not None or any(p is not None for p in whole.pin):
         return whole, 1
     unit = gcd(*whole.sizes) if whole.sizes else 1
-    if unit <= 1:
+    if unit <= 1 or any(unit % a for a in whole.align):
         return whole, 1
-    if any(unit % a for a in whole.align):
-        return whole, 1
-    return (
-        Instance(
-            starts=whole.starts,
-            ends=whole.ends,
-            sizes=[s // unit for s in whole.sizes],
-            align=[1] * len(whole.sizes),
-            pin=whole.pin,
-            gaps={},
-            count=whole.count,
-            first=whole.first,
-            last=whole.last,
-            load=[x // unit for x in whole.load],
-            near=whole.near,
-            plain=True,
-        ),
-        unit,
+    small = replace(
+        whole,
+        sizes=[s // unit for s in whole.sizes],
+        align=[1] * len(whole.sizes),
+        load=[x // unit for x in whole.load],
+        plain=True,
     )
+    return small, unit
+
+
+def fused(whole: Instance) -> tuple[Instance, list[int]]:
+    """Each compound as one buffer, live as long as any piece of it: simpler, but not lower. And for each
+    buffer of `whole` the number of its compound. Gaps of compounds of several pieces are lost."""
+    assert whole.leader is not None
+    numbers: dict[int, int] = {}
+    of = [numbers.setdefault(lead, len(numbers)) for lead in whole.leader]
+    n = len(numbers)
+    starts, ends, sizes = [1 << 60] * n, [0] * n, [0] * n
+    align, pieces = [1] * n, [0] * n
+    pin: list[int | None] = [None] * n
+    for i, c in enumerate(of):
+        starts[c], ends[c] = min(starts[c], whole.starts[i]), max(ends[c], whole.ends[i])
+        sizes[c] = max(sizes[c], whole.shift[i] + whole.sizes[i])
+        pieces[c] += 1
+        if not whole.shift[i]:
+            align[c], pin[c] = whole.align[i], whole.pin[i]
+    gaps = {
+        (of[i], of[j]): d
+        for (i, j), d in whole.gaps.items()
+        if pieces[of[i]] == 1 and pieces[of[j]] == 1 and d >= 0
+    }
+    shared = [s._replace(i=of[s.i], j=of[s.j]) for s in whole.shared if (of[s.i], of[s.j]) in gaps]
+    return instance(starts, ends, sizes, align, pin, gaps, shared), of
 
 
 @dataclass
@@ -157,12 +220,11 @@ class Answer:
 
 
 def bound(inst: Instance) -> int:
-    """The lower bound: the largest section load, and the top of every pinned buffer."""
+    """The lower bound: the largest section load, and the top of every pinned buffer and compound."""
     low = max(inst.load, default=0)
-    for i, at in enumerate(inst.pin):
-        if at is not None:
-            low = max(low, at + inst.sizes[i])
-    return max(low, max(inst.sizes, default=0))
+    for shift, size, at in zip(inst.shift, inst.sizes, inst.pin, strict=True):
+        low = max(low, size + (shift if at is None else at))
+    return low
 
 
 def top(inst: Instance, offsets: Sequence[int]) -> int:

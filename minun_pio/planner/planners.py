@@ -10,10 +10,10 @@ from minun_pio.planner import exact, greedy
 from minun_pio.planner.cp_sat import cp_sat
 from minun_pio.planner.dancing_links import dancing_links
 from minun_pio.planner.hill_climb import hill_climb
-from minun_pio.planner.instance import Answer, Budget, Instance, instance
+from minun_pio.planner.instance import Answer, Budget, Instance, fused
 from minun_pio.planner.ping_pong import ping_pong
 from minun_pio.planner.problem import ARENA, Buffer, Certificate, Plan, Problem, Status, bad, check
-from minun_pio.planner.reduce import root_gaps, roots
+from minun_pio.planner.reduce import reduce
 from minun_pio.planner.regions import spread
 from minun_pio.planner.sweep import sweep_first_fit
 from minun_pio.planner.validate import violations
@@ -32,6 +32,9 @@ PLANNERS: Mapping[str, Planner] = {
 }
 
 
+COMPOUNDS = ("exact", "first-fit", "by-size", "by-conflicts", "hill-climb")  # place buffers in buffers
+
+
 def plan(
     problem: Problem, planner: str = "exact", timeout: float = 10.0, target: int = 0, seed: int = 0
 ) -> Plan:
@@ -45,17 +48,26 @@ def plan(
         raise bad("unknown-planner", f"there is no planner '{planner}'; there are: {', '.join(PLANNERS)}")
     begin = time.perf_counter()
     check(problem)
-    outermost, inside = roots(problem)
-    gaps = root_gaps(problem, inside) if problem.separations else {}
+    reduced = reduce(problem)
     budget = Budget(deadline=begin + timeout, target=target, seed=seed)
 
     def solve(members: list[Buffer]) -> Answer:
-        inst = _instance(members, gaps)
+        """Offsets run parallel to `members`."""
+        if not members:
+            return Answer([], 0, 0)
+        inst = whole if members is sized else reduced.numbers(members)
         run = PLANNERS[planner] if inst.near is not None else sweep_first_fit
-        return run(inst, budget) if members else Answer([], 0, 0)
+        if inst.leader is None:
+            return run(inst, budget)
+        if planner not in COMPOUNDS or inst.near is None:
+            simple, _ = fused(inst)
+            return run(simple, budget)
+        answer = run(inst, budget)
+        leaders = [answer.offsets[i] for i, lead in enumerate(inst.leader) if i == lead]
+        return Answer(leaders, answer.height, answer.proven)
 
-    sized = [b for b in outermost if b.size > 0]
-    whole = _instance(sized, gaps)
+    sized = [b for b in reduced.roots if b.size > 0]
+    whole = reduced.numbers(sized)
     certificate = _certificate(sized, whole)
     proven = certificate.bytes
     if problem.regions:
@@ -68,12 +80,12 @@ def plan(
         if problem.capacity is not None and answer.height > problem.capacity and proven > problem.capacity:
             complaint = f"needs {proven} bytes, {problem.capacity} are there"
     spare = problem.regions[0].name if problem.regions else ARENA
-    for b in outermost:
+    for b in reduced.roots:
         places.setdefault(b.id, (b.region or spare, b.offset or 0))
     offsets, regions = {}, {}
     heights = {r.name: 0 for r in problem.regions} or {ARENA: 0}
     for b in problem.buffers:
-        root, shift = inside[b.id]
+        root, shift = reduced.place[b.id]
         region, at = places[root]
         offsets[b.id], regions[b.id] = at + shift, region
         heights[region] = max(heights[region], at + shift + b.size)
@@ -100,30 +112,26 @@ def plan(
     return result
 
 
-def _instance(members: list[Buffer], gaps: Mapping[tuple[str, str], int]) -> Instance:
-    index = {b.id: i for i, b in enumerate(members)} if gaps else {}
-    return instance(
-        [b.start for b in members],
-        [b.end for b in members],
-        [b.size for b in members],
-        [b.align for b in members],
-        [b.offset for b in members],
-        {(index[i], index[j]): d for (i, j), d in gaps.items() if i in index and j in index},
-    )
-
-
 def _certificate(members: list[Buffer], inst: Instance) -> Certificate:
     """The section that needs most, as a step and the buffers live there."""
     if not members:
         return Certificate(0, (), 0)
     k = max(range(inst.count), key=inst.load.__getitem__)
-    here = [b for b, first, last in zip(members, inst.first, inst.last, strict=True) if first <= k < last]
+    leads = [i for i in range(len(inst.sizes)) if inst.leader is None or inst.leader[i] == i]
+    number = {lead: c for c, lead in enumerate(leads)}
+    live = {
+        number[i if inst.leader is None else inst.leader[i]]: inst.starts[i]
+        for i in range(len(inst.sizes))
+        if inst.first[i] <= k < inst.last[i]
+    }
+    here = [members[c] for c in sorted(live)]
+    step = max(live.values())
     need = inst.load[k]
     for b in members:
         floor = b.size + (b.offset or 0)
         if floor > need:
-            here, need = [b], floor
-    return Certificate(max(b.start for b in here), tuple(b.id for b in here), need)
+            here, need, step = [b], floor, b.start
+    return Certificate(step, tuple(b.id for b in here), need)
 
 
 def _status(problem: Problem, heights: Mapping[str, int], height: int, proven: int, complaint: str) -> Status:

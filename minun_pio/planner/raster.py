@@ -23,7 +23,7 @@ _NEVER = 1 << 60  # an address that no turn reads
 
 
 class Distances(NamedTuple):
-    """Bytes the two must be apart, forward and reverse. At least the output's (the input's) size: no overlap."""
+    """Bytes the two must be apart, forward and reverse. The output's (the input's) size: no overlap."""
 
     forward: int
     reverse: int
@@ -106,9 +106,9 @@ def _suffix_minimum(values: list[int]) -> list[int]:
 def _window_forward(w: Window) -> int:
     """The largest lead of what is written over what is still to be read.
 
-    Position (r, c) ends at byte `(r * out_width + c + 1) * pixel_out`; the next read in the same row of windows
-    is at `(row[r] * width + column) * pixel_in`: both are sums of a part of r and a part of c, so that their
-    largest difference is found in each apart.
+    Position (r, c) ends at byte `(r * out_width + c + 1) * pixel_out`; the next read in the same row of
+    windows is at `(row[r] * width + column) * pixel_in`: both are sums of a part of r and a part of c, so
+    that their largest difference is found in each apart.
     """
     rows = _first_read(w.height, w.out_height, w.kernel[0], w.stride[0], w.padding[0], w.dilation[0])
     columns = _first_read(w.width, w.out_width, w.kernel[1], w.stride[1], w.padding[1], w.dilation[1])
@@ -149,7 +149,7 @@ def _window_forward(w: Window) -> int:
 
 
 def row_distances(rows: int, in_row: int, out_row: int) -> Distances:
-    """Of a kernel that reads a row of `in_row` bytes whole, then writes its `out_row` bytes (dense, softmax)."""
+    """Of a kernel that reads a row of `in_row` bytes whole, then writes its `out_row` bytes."""
     grows = out_row - in_row
     lead = max(grows, (rows - 1) * grows) if rows > 1 else -_NEVER
     return Distances(

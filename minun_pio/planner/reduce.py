@@ -1,32 +1,145 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Aliases taken out of a problem: each group of buffers inside one another becomes its outermost one."""
+"""Aliases and separations worked into numbers.
+
+Buffers inside one another form a compound: its outermost buffer, the root, is cut at every member's ends into
+pieces; a piece is live as long as any member over it. Pieces of a compound are placed together.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import lcm
 
-from minun_pio.planner.problem import Buffer, Problem, bad
+from minun_pio.planner.instance import Instance, Shared, instance
+from minun_pio.planner.problem import Buffer, Problem, Separation, bad
 
 
-def roots(problem: Problem) -> tuple[list[Buffer], dict[str, tuple[str, int]]]:
-    """The outermost buffers, and for each buffer its outermost one and where it lies in it, in bytes.
+@dataclass(frozen=True)
+class Piece:
+    """`size` bytes of a root, `shift` bytes from its beginning, live in `[start, end)`."""
 
-    An outermost buffer is live whenever one of its group is, and keeps every one's alignment, pin and region.
-    """
+    shift: int
+    size: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """`roots`: the outermost buffers, live as long as any of theirs, with every one's alignment, pin and
+    region. `place`: buffer id -> (root id, byte offset in it). `pieces`: root id -> its pieces, ascending."""
+
+    problem: Problem
+    roots: tuple[Buffer, ...]
+    place: dict[str, tuple[str, int]]
+    pieces: dict[str, tuple[Piece, ...]]
+
+    def numbers(self, members: Sequence[Buffer]) -> Instance:
+        """The instance of some of the roots."""
+        first: dict[str, int] = {}
+        pieces: list[Piece] = []
+        align: list[int] = []
+        pin: list[int | None] = []
+        leader: list[int] = []
+        for root in members:
+            first[root.id] = len(pieces)
+            for p in self.pieces[root.id]:
+                leader.append(first[root.id])
+                align.append(root.align if not p.shift else 1)
+                pin.append(None if root.offset is None else root.offset + p.shift)
+                pieces.append(p)
+        gaps: dict[tuple[int, int], int] = {}
+        shared: list[Shared] = []
+        if self.problem.separations:
+            by_id = {b.id: b for b in self.problem.buffers}
+            for s in self.problem.separations:
+                if self.place[s.lower][0] in first and self.place[s.upper][0] in first:
+                    self._separate(s, by_id, first, gaps, shared)
+        return instance(
+            [p.start for p in pieces],
+            [p.end for p in pieces],
+            [p.size for p in pieces],
+            align,
+            pin,
+            gaps,
+            shared,
+            leader if len(pieces) > len(members) else None,
+            [p.shift for p in pieces],
+        )
+
+    def _separate(
+        self,
+        s: Separation,
+        by_id: dict[str, Buffer],
+        first: dict[str, int],
+        gaps: dict[tuple[int, int], int],
+        shared: list[Shared],
+    ) -> None:
+        lower, upper = by_id[s.lower], by_id[s.upper]
+        begin, end = max(lower.start, upper.start), min(lower.end, upper.end)
+        touching: tuple[int, int] | None = None
+        for i, p, p_in in self._over(lower, first):
+            for j, q, q_in in self._over(upper, first):
+                if max(p.start, q.start) >= begin and min(p.end, q.end) <= end:
+                    distance = s.distance + q_in - p_in
+                    if distance < p.size:
+                        gaps[i, j] = min(distance, gaps.get((i, j), distance))
+                        touching = (i, j)
+        saved = min(lower.size - s.distance, lower.size, upper.size)
+        if touching is not None and saved > 0:
+            shared.append(Shared(*touching, saved, s.lower, s.upper))
+
+    def _over(self, b: Buffer, first: dict[str, int]) -> list[tuple[int, Piece, int]]:
+        """The pieces over a buffer: (number, piece, its offset in the buffer)."""
+        root, at = self.place[b.id]
+        return [
+            (first[root] + k, p, p.shift - at)
+            for k, p in enumerate(self.pieces[root])
+            if at <= p.shift < at + b.size
+        ]
+
+
+def reduce(problem: Problem) -> Reduced:
+    """Raises MinunError where alignment, pins or regions of a compound contradict each other."""
     outer = {a.inner: a for a in problem.aliases}
     place: dict[str, tuple[str, int]] = {}
-    by_id = {b.id: b for b in problem.buffers}
     group = {b.id: b for b in problem.buffers if b.id not in outer}
+    members: dict[str, list[tuple[int, Buffer]]] = {}
     for b in problem.buffers:
         name, shift = b.id, 0
         while name in outer:
             shift += outer[name].at
             name = outer[name].outer
         place[b.id] = (name, shift)
+        if outer:
+            members.setdefault(name, []).append((shift, b))
         if name != b.id:
-            group[name] = _joined(group[name], by_id[b.id], shift)
-    return [group[b.id] for b in problem.buffers if b.id in group], place
+            group[name] = _joined(group[name], b, shift)
+    roots = tuple(group[b.id] for b in problem.buffers if b.id in group)
+    separated = {place[name][0] for s in problem.separations for name in (s.lower, s.upper)}
+    pieces: dict[str, tuple[Piece, ...]] = {}
+    for root in roots:
+        if root.size and len(members.get(root.id, ())) > 1:
+            pieces[root.id] = _pieces(members[root.id], root.id in separated)
+        else:
+            pieces[root.id] = (Piece(0, root.size, root.start, root.end),)
+    return Reduced(problem, roots, place, pieces)
+
+
+def _pieces(members: list[tuple[int, Buffer]], keep_cuts: bool) -> tuple[Piece, ...]:
+    """The compound cut at its members' ends; neighbours with the same live range are joined unless kept."""
+    cuts = sorted({at for shift, b in members for at in (shift, shift + b.size)})
+    out: list[Piece] = []
+    for low, high in pairwise(cuts):
+        over = [b for shift, b in members if shift <= low < shift + b.size]
+        start, end = min(b.start for b in over), max(b.end for b in over)
+        if out and not keep_cuts and (out[-1].start, out[-1].end) == (start, end):
+            out[-1] = replace(out[-1], size=out[-1].size + high - low)
+        else:
+            out.append(Piece(low, high - low, start, end))
+    return tuple(out)
 
 
 def _joined(root: Buffer, inner: Buffer, shift: int) -> Buffer:
@@ -42,7 +155,8 @@ def _joined(root: Buffer, inner: Buffer, shift: int) -> Buffer:
         pin = inner.offset - shift
     if inner.region is not None and root.region is not None and inner.region != root.region:
         raise bad(
-            "bad-alias", f"'{inner.id}' must be in '{inner.region}', '{root.id}' around it in '{root.region}'"
+            "bad-alias",
+            f"'{inner.id}' must be in '{inner.region}', '{root.id}' around it in '{root.region}'",
         )
     return replace(
         root,
@@ -52,18 +166,3 @@ def _joined(root: Buffer, inner: Buffer, shift: int) -> Buffer:
         offset=pin,
         region=root.region or inner.region,
     )
-
-
-def root_gaps(problem: Problem, place: dict[str, tuple[str, int]]) -> dict[tuple[str, str], int]:
-    """The separations, by (lower id, upper id). Raises MinunError for one of a buffer inside another."""
-    gaps: dict[tuple[str, str], int] = {}
-    for s in problem.separations:
-        for name in (s.lower, s.upper):
-            if place[name][0] != name:
-                raise bad(
-                    "bad-separation", f"'{name}' lives inside '{place[name][0]}'; separate that one instead"
-                )
-        pair = (s.lower, s.upper)
-        gaps[pair] = min(s.distance, gaps.get(pair, s.distance))
-    sizes = {b.id: b.size for b in problem.buffers}
-    return {(i, j): d for (i, j), d in gaps.items() if d < sizes[i]}
