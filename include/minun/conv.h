@@ -34,8 +34,8 @@ struct PutFloat {
 
 // One output position (all channels) of any posit or fixed-point formats of one family; y points at the position.
 // scratch: patch_elements() * sizeof(Unpacked<X>) bytes.
-template <class Out, class X, class W, class B, class Taps>
-MINUN_NOINLINE void conv_position(const typename X::Code* x, const typename W::Code* w, const typename B::Code* bias,
+template <class Out, class X, class W, class Taps, class Bias>
+MINUN_NOINLINE void conv_position(const typename X::Code* x, const typename W::Code* w, const Bias& bias,
                                   typename Out::Code* y, void* scratch, const ConvShape& shape, int row, int column,
                                   Clip<Out> clip) {
   const int count = shape.patch_elements();
@@ -46,7 +46,17 @@ MINUN_NOINLINE void conv_position(const typename X::Code* x, const typename W::C
     for_patch<Taps>(x, shape, row, column, group, static_cast<typename X::Code>(0), put);
     for (int n = 0; n < outputs; ++n, ++channel, w += count) {
       *y++ = !put.finite ? Out::nar()
-                         : clip(exact_dot<Out, X, W, B, InFlash>(put.out, w, 1, count, bias ? bias + channel : 0));
+                         : clip(exact_dot<Out, X, W>(put.out, w, 1, count, bias, channel));
+    }
+  }
+}
+
+template <class Out, class X, class W, class Taps, class Bias>
+inline void conv_exact(const typename X::Code* x, const typename W::Code* w, const Bias& bias,
+                       typename Out::Code* y, void* scratch, const ConvShape& shape, Clip<Out> clip) {
+  for (int row = 0; row < shape.out_height; ++row) {
+    for (int column = 0; column < shape.out_width; ++column, y += shape.out_channels) {
+      conv_position<Out, X, W, Taps>(x, w, bias, y, scratch, shape, row, column, clip);
     }
   }
 }
@@ -55,11 +65,8 @@ MINUN_NOINLINE void conv_position(const typename X::Code* x, const typename W::C
 template <class Out, class X, class W, class B, class Taps>
 MINUN_NOINLINE void conv(const typename X::Code* x, const typename W::Code* w, const typename B::Code* bias,
                          typename Out::Code* y, void* scratch, const ConvShape& shape, Clip<Out> clip) {
-  for (int row = 0; row < shape.out_height; ++row) {
-    for (int column = 0; column < shape.out_width; ++column, y += shape.out_channels) {
-      conv_position<Out, X, W, B, Taps>(x, w, bias, y, scratch, shape, row, column, clip);
-    }
-  }
+  const CodeBias<B> added = {bias};
+  conv_exact<Out, X, W, Taps>(x, w, added, y, scratch, shape, clip);
 }
 
 // float32 and its 16-bit storage formats. scratch: patch_elements() floats.

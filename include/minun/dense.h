@@ -7,20 +7,28 @@
 
 namespace minun {
 
+// One row, right for any weights and inputs.
+template <class Out, class X, class W, class Layout, class Bias>
+MINUN_NOINLINE void dense_row(const typename X::Code* x, const typename W::Code* w, const Bias& bias,
+                              typename Out::Code* y, void* scratch, int inputs, int outputs, Clip<Out> clip) {
+  Unpacked<X>* const values = static_cast<Unpacked<X>*>(scratch);
+  const bool finite = unpack<X>(x, inputs, values);
+  for (int n = 0; n < outputs; ++n) {
+    *y++ = !finite ? Out::nar()
+                   : clip(exact_dot<Out, X, W>(values, w + Layout::start(n, inputs, outputs),
+                                               Layout::step(n, outputs), inputs, bias, n));
+  }
+}
+
 // Any posit or fixed-point formats of one family. `w`: outputs x inputs codes in flash, in `Layout`'s order; `bias`:
 // `outputs` codes in flash or null; `scratch`: inputs * sizeof(Unpacked<X>) bytes, aligned for it. A row of x is read
 // whole before the first output of that row is written, so one row may be overwritten by its output.
 template <class Out, class X, class W, class B, class Layout>
 MINUN_NOINLINE void dense(const typename X::Code* x, const typename W::Code* w, const typename B::Code* bias,
                           typename Out::Code* y, void* scratch, int rows, int inputs, int outputs, Clip<Out> clip) {
-  Unpacked<X>* const values = static_cast<Unpacked<X>*>(scratch);
-  for (int row = 0; row < rows; ++row, x += inputs) {
-    const bool finite = unpack<X>(x, inputs, values);
-    for (int n = 0; n < outputs; ++n) {
-      *y++ = !finite ? Out::nar()
-                     : clip(exact_dot<Out, X, W, B, InFlash>(values, w + Layout::start(n, inputs, outputs),
-                                                            Layout::step(n, outputs), inputs, bias ? bias + n : 0));
-    }
+  const CodeBias<B> added = {bias};
+  for (int row = 0; row < rows; ++row, x += inputs, y += outputs) {
+    dense_row<Out, X, W, Layout>(x, w, added, y, scratch, inputs, outputs, clip);
   }
 }
 

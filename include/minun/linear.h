@@ -77,15 +77,40 @@ inline bool unpack(const typename F::Code* codes, int count, Unpacked<F>* out) {
   return true;
 }
 
-// bias + sum of w[k * step] * x[k]; `bias` may be null. Load says where weights and bias lie.
-template <class Out, class X, class W, class B, class Load>
+// The bias of an output: codes of format B in flash, or null.
+template <class B>
+struct CodeBias {
+  typedef B Format;
+  const typename B::Code* codes;
+
+  template <class Sum>
+  MINUN_INLINE void add_to(Sum& sum, int channel) const {
+    if (codes != 0) sum.add(B::decode(flash_load(codes + channel)));
+  }
+};
+
+// The same already decoded: integers times 2^unit, each a value of format B.
+template <class B>
+struct WideBias {
+  typedef B Format;
+  const int64_t* values;
+  int unit;
+
+  template <class Sum>
+  MINUN_INLINE void add_to(Sum& sum, int channel) const {
+    if (values != 0) sum.add_int64(flash_load(values + channel), unit);
+  }
+};
+
+// bias[channel] + sum of w[k * step] * x[k], w in flash.
+template <class Out, class X, class W, class Bias>
 inline typename Out::Code exact_dot(const Unpacked<X>* x, const typename W::Code* w, int step, int count,
-                                    const typename B::Code* bias) {
-  SumOf<X, W, B> sum;
+                                    const Bias& bias, int channel) {
+  SumOf<X, W, typename Bias::Format> sum;
   sum.clear();
-  if (bias != 0) sum.add(B::decode(Load::load(bias)));
+  bias.add_to(sum, channel);
   for (int k = 0; k < count; ++k) {
-    add_product<X, W>(sum, x[k].get(), W::decode(Load::load(w)));
+    add_product<X, W>(sum, x[k].get(), W::decode(flash_load(w)));
     w += step;
   }
   return sum.template round<Out>();

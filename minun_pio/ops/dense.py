@@ -127,7 +127,7 @@ class Dense:
             )
         chosen = choose(binding)
         if chosen is not None:
-            return chosen.call(types, bias, extents, clip_argument(node, out))
+            return chosen.call()
         return Call(
             header="minun/dense.h",
             function=f"minun::dense<{types}, minun::RowMajor>",

@@ -5,20 +5,259 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minun_pio.ops.operator import Binding, Call
+import numpy as np
+
+from minun_pio.numerics.fixed import Fixed
+from minun_pio.numerics.format import Codes, Format
+from minun_pio.numerics.posit import Posit
+from minun_pio.ops.linear import clip_argument, encoded, optional
+from minun_pio.ops.operator import Binding, Call, Table
+from minun_pio.ops.proofs import (
+    Exact,
+    finest_unit,
+    integers_at,
+    largest_row,
+    long_plan,
+    lookup_table,
+    piecewise_weights,
+)
+
+_FOUR = 4  # rows whose weights are interleaved (minun::Interleaved<4>)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A fast kernel. `call` spells it."""
+    """A fast kernel. `arguments` stand after inputs, weights, bias and output in the call."""
 
-    scratch_bytes: int
+    function: str
+    arguments: tuple[str, ...]
+    weights: Table
+    variant: str
+    bias: Table | None = None
+    tables: tuple[Table, ...] = ()
+    scratch_bytes: int = 0
+    header: str = "minun/dense_fast.h"
 
-    def call(self, types: str, bias: str, extents: tuple[str, str, str], clip: str) -> Call:
-        raise NotImplementedError
+    def call(self) -> Call:
+        bias = "nullptr" if self.bias is None else f"{{table{len(self.tables)}}}"
+        scratch = ("{scratch}",) if self.scratch_bytes else ()
+        return Call(
+            header=self.header,
+            function=self.function,
+            args=("{in0}", "{in1}", bias, "{out0}", *scratch, *self.arguments),
+            tables=self.tables if self.bias is None else (*self.tables, self.bias),
+            constant_codes={1: self.weights},
+            variant=self.variant,
+        )
 
 
 def choose(binding: Binding) -> Chosen | None:
     """The cheapest kernel whose sums are proven exact for these weights."""
-    del binding
+    x, w, out = binding.formats[0], binding.formats[1], binding.out_formats[0]
+    if isinstance(x, Fixed) and isinstance(w, Fixed) and isinstance(out, Fixed):
+        return _fixed(binding, x, w, out)
+    if isinstance(x, Posit) and isinstance(w, Posit) and isinstance(out, Posit) and max(x.n, w.n) <= 16:
+        return _short(binding, x, w, out) or _long(binding, x, w, out)
     return None
+
+
+def extents(binding: Binding) -> tuple[int, int, int]:
+    """Rows, inputs, outputs."""
+    out_shape, shape = binding.out_shapes[0], binding.shapes[0]
+    assert shape is not None
+    rows = 1
+    for extent in out_shape[:-1]:
+        rows *= extent
+    return rows, shape[-1], out_shape[-1]
+
+
+def interleaved(codes: Codes) -> Table:
+    """Weights (outputs, inputs) in minun::Interleaved<4>'s order."""
+    outputs, inputs = codes.shape
+    whole = outputs - outputs % _FOUR
+    grouped = codes[:whole].reshape(-1, _FOUR, inputs).transpose(0, 2, 1).ravel()
+    flat = np.concatenate([grouped, codes[whole:].ravel()])
+    dtype = flat.dtype
+    return Table(f"{dtype.name}_t", tuple(flat.tolist()), "weights", align=max(4, dtype.itemsize))
+
+
+def bias_codes(binding: Binding) -> tuple[Codes | None, Exact | None]:
+    """The bias's codes and format, (None, None) when there is none or all are zero."""
+    values, fmt = optional(binding.constants, 2), optional(binding.formats, 2)
+    if values is None or not isinstance(fmt, Posit | Fixed):
+        return None, None
+    codes = encoded(np.asarray(values).ravel(), fmt)
+    return (codes, fmt) if np.any(codes) else (None, None)
+
+
+def short_bias(
+    codes: Codes | None, fmt: Exact | None, unit: int, row: int, bound: int, bits: int
+) -> tuple[bool, Table | None]:
+    """Whether a sum of `bits` holds row * bound + |bias|, and the bias as integers at `unit`."""
+    most = 0
+    table = None
+    if codes is not None and fmt is not None:
+        if finest_unit(codes, fmt) < unit:
+            return False, None
+        integers = integers_at(codes, fmt, unit).tolist()
+        most = max(abs(v) for v in integers)
+        table = Table(f"int{bits}_t", tuple(integers), f"bias{bits}", align=bits // 8)
+    return row * bound + most < 1 << (bits - 1), table
+
+
+def _fixed(binding: Binding, x: Fixed, w: Fixed, out: Fixed) -> Chosen | None:
+    if max(x.width, w.width) > 16:
+        return None
+    weights = encoded(np.asarray(binding.constants[1]), w)
+    unit = x.scale_exp + w.scale_exp
+    row, bound = largest_row(weights.astype(np.int64)), 1 << (x.width - 1)
+    for bits in (32, 64):
+        safe, bias = short_bias(*bias_codes(binding), unit, row, bound, bits)
+        if safe:
+            method = f"minun::Plain<{x.storage.name}_t, {w.storage.name}_t, int{bits}_t>"
+            return Chosen(
+                function=f"minun::dense_fixed<{out.cpp}, {method}>",
+                arguments=(*map(str, extents(binding)), clip_argument(binding.node, out), str(unit)),
+                weights=interleaved(weights),
+                bias=bias,
+                variant=f"integer, {bits}-bit sum",
+            )
+    return None
+
+
+def _short(binding: Binding, x: Posit, w: Posit, out: Posit) -> Chosen | None:
+    """posit<8,0>: 32-bit sums."""
+    if x.es != 0 or w.es != 0 or max(x.n, w.n) > 8:
+        return None
+    weights = encoded(np.asarray(binding.constants[1]), w)
+    weight_unit = w.unit_exponent
+    unit = x.unit_exponent + weight_unit
+    integers = integers_at(weights, w, weight_unit)
+    bound = 1 << (2 * x.max_scale)
+    safe, bias = short_bias(*bias_codes(binding), unit, largest_row(integers), bound, 32)
+    if not safe:
+        return None
+    plain = bool(np.all(integers == weights.astype(np.int64)))
+    table, _ = lookup_table(w, weight_unit, "int16_t")
+    method = "minun::Plain<int16_t, int8_t, int32_t>" if plain else "minun::Lookup<int16_t, int16_t, int32_t>"
+    return Chosen(
+        function=f"minun::dense_short<{out.cpp}, {x.cpp}, {method}, minun::NarrowValues<{x.cpp}>>",
+        arguments=(
+            "nullptr" if plain else "{table0}",
+            *map(str, extents(binding)),
+            clip_argument(binding.node, out),
+            str(unit),
+        ),
+        weights=interleaved(weights),
+        bias=bias,
+        tables=() if plain else (table,),
+        scratch_bytes=2 * extents(binding)[1],
+        variant="codes are values" if plain else "table",
+    )
+
+
+@dataclass(frozen=True)
+class LongKernel:
+    """What dense and conv with 64-bit sums share."""
+
+    method: str
+    weight_type: str
+    weight_codes: Codes
+    plan: str
+    decoder: str
+    decoder_braces: str
+    exceptions: tuple[tuple[int, int, int], ...]
+    bias: Table | None
+    table: Table
+    variant: str
+
+
+def long_kernel(weights: Codes, binding: Binding, x: Posit, w: Posit) -> LongKernel | None:
+    """`weights` (outputs, inputs) as codes of `w`."""
+    bias, bias_format = bias_codes(binding)
+    if w.n <= 8:
+        unit = w.unit_exponent
+        table, fits = lookup_table(w, unit, "int32_t")
+        if not fits[weights.view(np.uint8)].all():
+            return None
+        row = largest_row(integers_at(weights, w, unit))
+        plan = long_plan(row, unit, 0, bias, bias_format)
+        if plan is None:
+            return None
+        decoder, braces = f"minun::SpanValues<{x.cpp}>", "()"
+        if x == w and plan.holds(unit, 1 << 31, row):
+            decoder = f"minun::TableValues<{x.cpp}, {unit}, {_first_code_too_large(w, fits)}>"
+            braces = "{{table0}}"
+        method = "minun::Lookup<int32_t, int32_t, int64_t>"
+        return LongKernel(
+            *(method, w.cpp, weights, plan.cpp, decoder, braces, ()),
+            *(plan.bias_table(), table, "table"),
+        )
+    aligned = (weights.astype(np.int32) << (16 - w.n)).astype(np.int16)
+    pieces = piecewise_weights(aligned, w.es)
+    if pieces is None:
+        return None
+    plan = long_plan(pieces.row, pieces.weight_unit, pieces.fine_bits, bias, bias_format)
+    if plan is None:
+        return None
+    return LongKernel(
+        "minun::Piecewise",
+        Posit(16, w.es).cpp,
+        aligned,
+        plan.cpp,
+        f"minun::SpanValues<{x.cpp}>",
+        "()",
+        pieces.exceptions,
+        plan.bias_table(),
+        pieces.table,
+        f"piecewise, {len(pieces.exceptions)} exceptions",
+    )
+
+
+def _first_code_too_large(fmt: Posit, fits: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int:
+    """The first positive code that the table does not hold."""
+    for code in range(1, fmt.max_code + 1):
+        if not fits[code]:
+            return code
+    return fmt.max_code + 1
+
+
+def exception_tables(
+    exceptions: tuple[tuple[int, int, int], ...], first: int
+) -> tuple[tuple[Table, ...], str]:
+    """Tables of the exceptions and the argument that names them, the first of them being table `first`."""
+    if not exceptions:
+        return (), "minun::Exceptions{nullptr, nullptr, 0}"
+    places = tuple(number for row, column, _ in exceptions for number in (row, column))
+    tables = (
+        Table("uint16_t", places, "places", align=2),
+        Table("int32_t", tuple(value for *_, value in exceptions), "exceptions", align=4),
+    )
+    return tables, f"minun::Exceptions{{{{table{first}}}, {{table{first + 1}}}, {len(exceptions)}}}"
+
+
+def _long(binding: Binding, x: Posit, w: Posit, out: Posit) -> Chosen | None:
+    weights = encoded(np.asarray(binding.constants[1]), w)
+    kernel = long_kernel(weights, binding, x, w)
+    if kernel is None:
+        return None
+    odd_tables, odd = exception_tables(kernel.exceptions, 1)
+    fmt: Format | None = optional(binding.formats, 2)
+    bias_type = out.cpp if fmt is None else fmt.cpp
+    types = f"{out.cpp}, {x.cpp}, {kernel.weight_type}, {bias_type}, {kernel.method}, {kernel.decoder}"
+    return Chosen(
+        function=f"minun::dense_long<{types}>",
+        arguments=(
+            "{table0}",
+            *map(str, extents(binding)),
+            clip_argument(binding.node, out),
+            kernel.plan,
+            odd,
+            kernel.decoder + kernel.decoder_braces,
+        ),
+        weights=interleaved(kernel.weight_codes),
+        bias=kernel.bias,
+        tables=(kernel.table, *odd_tables),
+        scratch_bytes=4 * extents(binding)[1],
+        variant=kernel.variant,
+    )

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations made ready for the inner loops: integers at one power-of-two unit. Each decoder has
+//   prepare(codes, count, plan)   looks at the codes and chooses the unit: kFast, kSlow (use the exact sums) or kNaR
+//   unit()                        values count 2^unit
+//   operator()(code)              the value
+#ifndef MINUN_VALUES_H
+#define MINUN_VALUES_H
+
+#include "minun/formats.h"
+
+namespace minun {
+
+enum Readiness { kFast, kSlow, kNaR };
+
+// What the constants of a layer allow, worked out when the code is generated.
+struct SumPlan {
+  int16_t weight_unit;  // weights count 2^weight_unit in the sum
+  int16_t fine_bits;    // the inner loop's weights count 2^(weight_unit + fine_bits)
+  int16_t bias_unit;    // bias integers count 2^bias_unit
+  int16_t span_bits;    // sums cannot overflow while |value| < 2^span_bits; at most 31
+  int16_t unit_limit;   // the values' unit is at most this, so that the bias is a whole number of the sum's units
+  int16_t unit_floor;   // and at least this, so that the bias does not overflow
+};
+
+// posit<8,0> and narrower without exponent bits: multiples of 2^(2 - N) that fit 16 bits.
+template <class X>
+struct NarrowValues {
+  typedef int16_t Value;
+  typedef typename X::Code Code;
+  static MINUN_INLINE int unit() { return 2 - X::kBits; }
+
+  MINUN_INLINE Readiness prepare(const Code* codes, int32_t count, const SumPlan&) {
+    for (int32_t i = 0; i < count; ++i) {
+      if (X::is_nar(codes[i])) return kNaR;
+    }
+    return kFast;
+  }
+  // Up to one the code is the value.
+  MINUN_INLINE Value operator()(Code code) const {
+    const int one = 1 << (X::kBits - 2);
+    if (code <= one && code >= -one) return code;
+    const Decoded value = X::decode(code);
+    const int shift = value.exponent - unit();
+    return static_cast<Value>(shift >= 0 ? static_cast<int32_t>(static_cast<uint32_t>(value.mantissa) << shift)
+                                         : value.mantissa >> -shift);
+  }
+};
+
+// 8-bit posits through the table that also decodes the weights; only magnitudes below code Limit fit it.
+template <class X, int Unit, int Limit>
+struct TableValues {
+  typedef int32_t Value;
+  typedef typename X::Code Code;
+  const int32_t* table;
+  static MINUN_INLINE int unit() { return Unit; }
+
+  MINUN_INLINE Readiness prepare(const Code* codes, int32_t count, const SumPlan&) {
+    Readiness ready = kFast;
+    for (int32_t i = 0; i < count; ++i) {
+      const Code code = codes[i];
+      if (code >= Limit || code <= -Limit) {
+        if (X::is_nar(code)) return kNaR;
+        ready = kSlow;
+      }
+    }
+    return ready;
+  }
+  MINUN_INLINE Value operator()(Code code) const { return flash_load(table + static_cast<uint8_t>(code)); }
+};
+
+// Any posit of up to 16 bits: the unit of the smallest value present, if the largest then fits the span.
+template <class X>
+struct SpanValues {
+  typedef int32_t Value;
+  typedef typename X::Code Code;
+  int16_t unit_;
+  MINUN_INLINE int unit() const { return unit_; }
+
+  Readiness prepare(const Code* codes, int32_t count, const SumPlan& plan) {
+    uint16_t largest = 0;
+    uint16_t smallest = 1u << (X::kBits - 2);  // one
+    for (int32_t i = 0; i < count; ++i) {
+      const int16_t code = codes[i];
+      const uint16_t magnitude = static_cast<uint16_t>(code < 0 ? -code : code);
+      if (magnitude > largest) largest = magnitude;
+      if (static_cast<uint16_t>(magnitude - 1) < static_cast<uint16_t>(smallest - 1)) smallest = magnitude;
+    }
+    if (largest >> (X::kBits - 1)) return kNaR;
+    unit_ = static_cast<int16_t>(lowest_unit(smallest));
+    if (unit_ > plan.unit_limit) unit_ = plan.unit_limit;
+    if (unit_ < plan.unit_floor) return kSlow;
+    return above(largest) - unit_ <= plan.span_bits ? kFast : kSlow;
+  }
+
+  MINUN_INLINE Value operator()(Code code) const {
+    const Decoded value = X::decode(code);
+    const int shift = value.exponent - unit_;
+    if (value.mantissa == 0) return 0;
+    return shift >= 0 ? static_cast<Value>(static_cast<uint32_t>(value.mantissa) << shift) : value.mantissa >> -shift;
+  }
+
+ private:
+  // The exponent of the last place of a magnitude of at most one; places only get coarser above it.
+  static int lowest_unit(uint16_t magnitude) {
+    const uint32_t regime = static_cast<uint32_t>(magnitude) << (33 - X::kBits);
+    if (regime >> 31) return -X::kFractionBits;
+    const int run = leading_zeros(regime);
+    const int fraction_bits = X::kBits - 2 - X::kExponentBits - run;
+    return -run * (1 << X::kExponentBits) - (fraction_bits > 0 ? fraction_bits : 0);
+  }
+  // Every value of this magnitude's regime is below 2^above.
+  static int above(uint16_t magnitude) {
+    const uint32_t regime = static_cast<uint32_t>(magnitude) << (33 - X::kBits);
+    if (regime == 0) return INT16_MIN / 2;
+    const int k = (regime >> 31) ? leading_zeros(~regime) - 1 : -leading_zeros(regime);
+    return (k + 1) * (1 << X::kExponentBits);
+  }
+};
+
+// Fixed-point codes are the values.
+template <class X>
+struct CodeValues {
+  typedef typename X::Code Value;
+  typedef typename X::Code Code;
+  static MINUN_INLINE int unit() { return X::kExponent; }
+  MINUN_INLINE Readiness prepare(const Code*, int32_t, const SumPlan&) { return kFast; }
+  MINUN_INLINE Value operator()(Code code) const { return code; }
+};
+
+// One rounding of sum * 2^unit, quick where the format allows it.
+template <class Out>
+struct RoundSum {
+  static MINUN_INLINE typename Out::Code of(int32_t sum, int unit) { return encode32<Out>(sum, unit); }
+  static MINUN_INLINE typename Out::Code of(int64_t sum, int unit) { return encode64<Out>(sum, unit); }
+};
+
+template <int Bits, int Exponent>
+struct RoundSum<Fixed<Bits, Exponent> > {
+  typedef Fixed<Bits, Exponent> Out;
+  template <class Sum>
+  static MINUN_INLINE typename Out::Code of(Sum sum, int unit) {
+    const int drop = Exponent - unit;
+    const int width = static_cast<int>(8 * sizeof(Sum));
+    if (drop <= 0 || drop >= width) return RoundSum<Out>::slow(sum, unit);
+    const Sum floor = sum >> drop;
+    const Sum value = floor + ((sum >> (drop - 1)) & 1);
+    if (value > Out::kMaxCode) return Out::kMaxCode;
+    if (value < Out::kMinCode) return Out::kMinCode;
+    return static_cast<typename Out::Code>(value);
+  }
+  static typename Out::Code slow(int32_t sum, int unit) { return encode32<Out>(sum, unit); }
+  static typename Out::Code slow(int64_t sum, int unit) { return encode64<Out>(sum, unit); }
+};
+
+// Without exponent bits, the code of a magnitude of at most one is the value in units of 2^(2 - N).
+template <int N>
+struct RoundSum<Posit<N, 0> > {
+  typedef Posit<N, 0> Out;
+  static MINUN_INLINE typename Out::Code of(int32_t sum, int unit) {
+    const int drop = 2 - N - unit;
+    if (drop > 0 && drop < 30) {
+      const int32_t one = INT32_C(1) << (N - 2 + drop);
+      if (sum >= -one && sum <= one && drop + N - 2 < 31) {
+        const int32_t half = (INT32_C(1) << (drop - 1)) - 1;
+        const int32_t magnitude = sum < 0 ? -sum : sum;
+        int32_t code = (magnitude + half + ((magnitude >> drop) & 1)) >> drop;
+        if (code == 0 && magnitude != 0) code = 1;
+        return static_cast<typename Out::Code>(sum < 0 ? -code : code);
+      }
+    }
+    return encode32<Out>(sum, unit);
+  }
+  static MINUN_INLINE typename Out::Code of(int64_t sum, int unit) { return encode64<Out>(sum, unit); }
+};
+
+}  // namespace minun
+
+#endif
