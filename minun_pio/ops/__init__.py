@@ -13,6 +13,7 @@ from minun_pio.ops.operator import Operator
 # one line a module, alphabetical; each has `OPERATOR` or `OPERATORS` (a tuple)
 _MODULES: tuple[str, ...] = (
     "argmax",
+    "bonsai_tree",
     "clip",
     "concat",
     "conv",
@@ -24,6 +25,7 @@ _MODULES: tuple[str, ...] = (
     "expand",
     "gather",
     "matmul",
+    "norms",
     "pad",
     "pooling",
     "reductions",
