@@ -81,8 +81,8 @@ def sink(sweep: Sweep, node: Node) -> bool:
     elif node.op in ("softmax", "l2_norm"):
         attrs["axis"] = where[int(attrs["axis"]) % len(perm)]
     elif node.op == "slice":
-        axes = attrs.get("axes") or tuple(range(len(attrs["starts"])))
-        attrs["axes"] = tuple(where[int(axis) % len(perm)] for axis in axes)
+        sliced = attrs.get("axes") or tuple(range(len(attrs["starts"])))
+        attrs["axes"] = tuple(where[int(axis) % len(perm)] for axis in sliced)
     elif node.op == "reverse":
         attrs["axes"] = tuple(where[int(axis) % len(perm)] for axis in attrs["axes"])
     elif node.op == "pad":

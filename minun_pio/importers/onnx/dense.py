@@ -33,8 +33,8 @@ def _gemm(ctx: Context, node: OnnxNode) -> list[str]:
         raise ctx.refusal(node, f"B has rank {b.ndim}", "a matrix is expected", "onnx.malformed")
     weights = b.astype(np.float64) * alpha
     w = weights if trans_b else weights.T
-    c = ctx.known(node, 2)
-    bias = None if c is None or beta == 0.0 else c.astype(np.float64) * beta
+    third = ctx.known(node, 2)
+    bias = None if third is None or beta == 0.0 else third.astype(np.float64) * beta
     one_row = (
         bias is not None
         and (bias.ndim <= 1 or bias.shape[0] == 1)
@@ -48,7 +48,7 @@ def _gemm(ctx: Context, node: OnnxNode) -> list[str]:
     result = ctx.add(node, "dense", inputs)
     if bias is not None and not one_row:
         return [ctx.add(node, "add", [result, ctx.constant(node, bias, "c")])]
-    if c is None and ctx.has(node, 2) and beta != 0.0:
+    if third is None and ctx.has(node, 2) and beta != 0.0:
         added = ctx.tensor(node, 2)
         added = added if beta == 1.0 else ctx.add(node, "mul", [added, ctx.scalar(node, beta)])
         return [ctx.add(node, "add", [result, added])]

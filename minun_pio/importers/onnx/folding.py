@@ -156,7 +156,7 @@ def _slice(node: OnnxNode, x: Sequence[Array], opset: int) -> Array:
     for start, end, axis, step in zip(starts, ends, over, steps, strict=True):
         stop = None if step < 0 and end < -x[0].shape[axis] else end
         index[axis] = slice(start, stop, step)
-    return x[0][tuple(index)]
+    return np.asarray(x[0][tuple(index)])
 
 
 def _range(node: OnnxNode, x: Sequence[Array], opset: int) -> Array:
@@ -203,7 +203,7 @@ def _squeeze(node: OnnxNode, x: Sequence[Array], opset: int) -> Array:
 
 def _expand(node: OnnxNode, x: Sequence[Array], opset: int) -> Array:
     shape = guard(np.broadcast_shapes(x[0].shape, guard(x[1].reshape(-1))))
-    return np.broadcast_to(x[0], shape).copy()
+    return np.array(np.broadcast_to(x[0], shape))
 
 
 def _tile(node: OnnxNode, x: Sequence[Array], opset: int) -> Array:

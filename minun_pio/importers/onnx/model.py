@@ -84,7 +84,7 @@ def parse_onnx(content: bytes, file: str, folder: Path | None) -> OnnxModel:
         import onnx
     except ImportError:
         raise missing_extra("onnx", "onnx", f"reading {file}") from None
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
 
     if not content:
         raise MinunError("onnx.malformed", "the file is empty; expected an ONNX model", file)
@@ -204,7 +204,8 @@ class _Reader:
 
     def dtype(self, number: int) -> np.dtype[Any] | None:
         try:
-            return np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(number))
+            found: np.dtype[Any] = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(number))
+            return found
         except (KeyError, ValueError, TypeError):
             return None
 
