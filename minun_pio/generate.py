@@ -7,6 +7,7 @@ written again without a search and without numpy; otherwise the model is compile
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minun_pio.board.target import Target
+from minun_pio.board.vectors import split, to_bytes, vectors
 from minun_pio.errors import MinunError
 from minun_pio.filelock import write_whole
 from minun_pio.lock import find, lock_path, save
@@ -154,15 +156,24 @@ def _distinct(models: Sequence[Path], names: Sequence[str]) -> None:
 
 def _texts(programs: Sequence[Program]) -> dict[str, bytes]:
     """Every file of the folder by name."""
-    from minun_pio.emit.write import write, write_shared
+    from minun_pio.emit.write import write, write_shared, write_vectors
 
     files: dict[str, bytes] = {}
     for program in programs:
         for name, content in write(program).items():
-            files[name] = content if isinstance(content, bytes) else content.encode()
+            files[name] = content.encode()
+        if program.vectors.samples:
+            files[f"{program.model}.vectors"] = self_test(program)
     for name, content in write_shared(programs).items():
         files[name] = content.encode()
     return files
+
+
+def self_test(program: Program) -> bytes:
+    """`<model>.vectors`: the samples and answers by which `pio test` checks a board."""
+    inputs = split(base64.b64decode(program.vectors.inputs), program.input_bytes)
+    outputs = split(base64.b64decode(program.vectors.outputs), program.output_bytes)
+    return to_bytes(vectors(program.model, program.build_hash, program.arena.bytes, inputs, outputs))
 
 
 def _place(folder: Path, files: Mapping[str, bytes], compiled: Sequence[_Compiled]) -> Generation:

@@ -67,7 +67,7 @@ class _Lowering:
         self.functions: set[str] = set()
 
     def program(self, input_codes: Mapping[str, Codes] | None) -> Program:
-        statements = tuple(self._statement(step) for step in self.schedule.steps)
+        statements = self._statements(self.schedule.steps)
         core = self.schedule.core
         code = CALL_CODE_BYTES[core] * len(self.functions) + STATEMENT_CODE_BYTES[core] * self.schedule.length
         return Program(
@@ -106,6 +106,11 @@ class _Lowering:
             end += ports[key].bytes
         return ports
 
+    def _statements(self, steps: tuple[Step, ...]) -> tuple[Statement, ...]:
+        in_view = self.placement.in_view
+        kept = [s for s in steps if not isinstance(s, CallStep) or s.index not in in_view]
+        return tuple(self._statement(step) for step in kept)
+
     def _statement(self, step: Step) -> Statement:
         if isinstance(step, LoopStep):
             return Statement(
@@ -114,7 +119,7 @@ class _Lowering:
                 variable=step.variable,
                 steps=step.steps,
                 reverse=step.reverse,
-                body=tuple(self._statement(s) for s in step.body),
+                body=self._statements(step.body),
             )
         if isinstance(step, CopyStep):
             return Statement(
@@ -131,27 +136,35 @@ class _Lowering:
         node = step.binding.node
         call: Call = operator_of(node).emit(step.binding)
         self.functions.add(call.function)
-        fill: dict[str, str] = {"reverse": "true" if step.index in self.placement.reverse else "false"}
-        for k, place in enumerate(step.inputs):
-            if place is None:
-                fill[f"in{k}"] = "nullptr"
-            elif k in call.constant_codes:
-                fill[f"in{k}"] = self.pool.table(call.constant_codes[k], step.name)
-            else:
-                fill[f"in{k}"] = self._pointer(place, step.binding.formats[k])
-        for k, place in enumerate(step.outputs):
-            fill[f"out{k}"] = self._pointer(place, step.binding.out_formats[k])
-        if step.scratch is not None:
-            fill["scratch"] = f"arena + {self.placement.offsets[step.scratch]}"
-        for k, table in enumerate(call.tables):
-            fill[f"table{k}"] = self.pool.table(table, step.name)
+        reverse = step.index in self.placement.reverse
+
+        def value(match: re.Match[str]) -> str:
+            """What stands for a placeholder; arrays are emitted only where a call asks for them."""
+            kind, k = match.group(1), int(match.group(2) or 0)
+            if kind == "in":
+                place = step.inputs[k]
+                if place is None:
+                    return "nullptr"
+                if k in call.constant_codes:
+                    return self.pool.table(call.constant_codes[k], step.name)
+                return self._pointer(place, step.binding.formats[k])
+            if kind == "out":
+                return self._pointer(step.outputs[k], step.binding.out_formats[k])
+            if kind == "table":
+                return self.pool.table(call.tables[k], step.name)
+            if kind == "scratch" and step.scratch is not None:
+                return f"arena + {self.placement.offsets[step.scratch]}"
+            if kind == "reverse":
+                return "true" if reverse else "false"
+            raise KeyError(match.group(0))
 
         def filled(text: str) -> str:
-            return re.sub(r"\{([a-z]+[0-9]*)\}", lambda match: fill[match.group(1)], text)
+            return re.sub(r"\{([a-z]+)([0-9]*)\}", value, text)
 
         try:
             args = tuple(filled(arg) for arg in call.args)
-        except KeyError as error:
+            function = filled(call.function)
+        except (KeyError, IndexError) as error:
             raise MinunError(
                 "emit.placeholder",
                 f"operator '{node.op}' asks for {error}, which this call has not; correct its emit()",
@@ -161,7 +174,7 @@ class _Lowering:
             kind="call",
             comment=self._about(step, call),
             header=call.header,
-            function=filled(call.function),
+            function=function,
             args=args,
             variant=call.variant,
         )

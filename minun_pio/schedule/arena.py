@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives a schedule's buffers their places, by the planner."""
+"""Gives a schedule's buffers their places, by the planner: order, sharing and placement together."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from minun_pio.config.model import Memory
-from minun_pio.planner import Buffer as PlannedBuffer
-from minun_pio.planner import Plan, Problem, plan
-from minun_pio.schedule.model import Schedule
+from minun_pio.numerics.format import element_bytes
+from minun_pio.ops.operator import Traits
+from minun_pio.planner import Plan
+from minun_pio.planner.arena import Arena, Sharings, arrange
+from minun_pio.planner.memory_graph import GraphStep, MemoryGraph, TensorBuffer
+from minun_pio.schedule.model import CallStep, CopyStep, LoopStep, Place, Schedule, Step
+from minun_pio.schedule.order import reordered
 
 DEFAULT_MEMORY = Memory()
+PLAIN = Memory(in_place=False, concat=False, overlap=False, reorder=False)
 
 
 @dataclass(frozen=True)
@@ -25,9 +30,10 @@ class StagePeak:
 
 @dataclass(frozen=True)
 class Placement:
-    """Offsets of a schedule's buffers. `align`: what the arena's address must be a multiple of.
+    """Offsets of a schedule's buffers, scratch included; the schedule is in the planner's order.
 
-    `reverse`: calls (by index) that write in reverse raster order.
+    `align`: what the arena's address must be a multiple of. `reverse`: calls (by index) that write in
+    reverse raster order. `in_view`: calls that need not run, their results being where they belong.
     """
 
     schedule: Schedule
@@ -36,33 +42,173 @@ class Placement:
     offsets: Mapping[str, int]
     stages: tuple[StagePeak, ...] = ()
     reverse: frozenset[int] = frozenset()
+    in_view: frozenset[int] = frozenset()
 
     @property
     def bytes(self) -> int:
         return self.plan.height
 
 
-def problem_of(schedule: Schedule, capacity: int | None = None) -> Problem:
-    """The schedule's buffers as a planning problem."""
-    buffers = tuple(
-        PlannedBuffer(id=b.id, start=b.start, end=b.end, size=b.size, align=b.align) for b in schedule.buffers
-    )
-    return Problem(buffers, capacity=capacity)
-
-
 def place(schedule: Schedule, memory: Memory = DEFAULT_MEMORY) -> Placement:
-    """Places the buffers, each at a multiple of its element's size. The plan is validated.
+    """Places the buffers, each at a multiple of its element's size. The planner checks its answer twice.
 
     AVR reads any width at any address, so the arena itself needs no alignment there.
     """
-    found = plan(problem_of(schedule), planner=memory.planner, timeout=memory.timeout_s)
-    align = 1 if schedule.core == "avr" else max((b.align for b in schedule.buffers), default=1)
-    stage = StagePeak("placed", found.height, found.certificate.live)
-    return Placement(schedule, found, align, dict(found.offsets), (stage,))
+    use = Sharings(memory.in_place, memory.concat, memory.overlap, memory.reorder)
+    found = arrange(memory_graph(schedule), use, timeout=memory.timeout_s, planner=memory.planner)
+    ordered = reordered(schedule, [int(name.partition(":")[0]) for name in found.order])
+    offsets = {b.id: found.offsets[b.id] for b in schedule.buffers if b.id in found.offsets}
+    for step in schedule.calls():
+        if step.scratch is not None:
+            offsets[step.scratch] = found.scratch[step_name(step)]
+    old_calls, new_calls = schedule.calls(), ordered.calls()
+    now = {step_name(step): _same(step, new_calls).index for step in old_calls}
+    return Placement(
+        schedule=ordered,
+        plan=found.plan,
+        align=1 if schedule.core == "avr" else max((b.align for b in schedule.buffers), default=1),
+        offsets=offsets,
+        stages=_stages(found),
+        reverse=frozenset(now[name] for name in found.reverse if name in now),
+        in_view=frozenset(c.index for c in new_calls if _is_in_view(c, offsets)),
+    )
+
+
+def _same(step: CallStep, calls: tuple[CallStep, ...]) -> CallStep:
+    return next(c for c in calls if c.binding is step.binding)
+
+
+def _stages(found: Arena) -> tuple[StagePeak, ...]:
+    def shown(name: str) -> str:
+        return name.partition(":")[2] if name.partition(":")[0].isdigit() else name
+
+    return tuple(StagePeak(s.name, s.peak, tuple(shown(n) for n in s.live)) for s in found.stages)
+
+
+def step_name(step: CallStep | CopyStep) -> str:
+    """A step's name for the planner: its index, and the node's name or the copied tensor's."""
+    return f"{step.index}:{step.name if isinstance(step, CallStep) else step.tensor}"
+
+
+def memory_graph(schedule: Schedule) -> MemoryGraph:
+    """The schedule as the planner sees it.
+
+    Tensors in the caller's memory are there as buffers of no bytes where they are written, so that what
+    depends on them keeps its order.
+    """
+    sizes = {b.id: b.size for b in schedule.buffers}
+    inputs = {s.target.buffer for s in schedule.steps if isinstance(s, CopyStep) and s.optional}
+    scratch = {c.scratch for c in schedule.calls()}
+    buffers = [
+        TensorBuffer(b.id, b.size, b.align, "input" if b.id in inputs else "local")
+        for b in schedule.buffers
+        if b.id not in scratch
+    ]
+    steps: list[GraphStep] = []
+    outside: dict[str, TensorBuffer] = {}
+
+    def name_of(place: Place | None) -> str | None:
+        if place is None or place.kind in ("input", "constant"):
+            return None
+        if place.kind == "arena":
+            return place.buffer
+        name = f"out:{place.buffer}"
+        outside.setdefault(name, TensorBuffer(name, 0))
+        return name
+
+    def add(items: tuple[Step, ...], loops: tuple[str, ...]) -> None:
+        for step in items:
+            if isinstance(step, LoopStep):
+                add(step.body, (*loops, f"{step.variable}:{step.name}"))
+            elif isinstance(step, CopyStep):
+                target = name_of(step.target)
+                assert target is not None
+                steps.append(GraphStep(step_name(step), (name_of(step.source),), (target,), loop=loops))
+            else:
+                steps.append(_graph_step(step, name_of, sizes, loops))
+
+    add(schedule.steps, ())
+    return MemoryGraph((*buffers, *outside.values()), tuple(steps))
+
+
+def _graph_step(
+    step: CallStep, name_of: object, sizes: Mapping[str, int], loops: tuple[str, ...]
+) -> GraphStep:
+    traits = whole_traits(step, sizes)
+    assert callable(name_of)
+    return GraphStep(
+        name=step_name(step),
+        inputs=tuple(name_of(p) for p in step.inputs),
+        outputs=tuple(name_of(p) for p in step.outputs),
+        scratch=traits.scratch_bytes,
+        scratch_align=traits.scratch_align,
+        in_place=traits.in_place,
+        overlaps=traits.overlaps,
+        views=traits.views,
+        loop=loops,
+    )
+
+
+def whole_traits(step: CallStep, sizes: Mapping[str, int]) -> Traits:
+    """The traits about operands that are whole arena buffers: distances count from their beginnings."""
+    binding = step.binding
+    inputs = [
+        p is not None
+        and shape is not None
+        and fmt is not None
+        and _is_whole(p, shape, element_bytes(fmt), sizes)
+        for p, shape, fmt in zip(step.inputs, binding.shapes, binding.formats, strict=True)
+    ]
+    outputs = [
+        _is_whole(p, shape, element_bytes(fmt), sizes)
+        for p, shape, fmt in zip(step.outputs, binding.out_shapes, binding.out_formats, strict=True)
+    ]
+    traits = step.traits
+    return Traits(
+        scratch_bytes=traits.scratch_bytes,
+        scratch_align=traits.scratch_align,
+        in_place=tuple((i, o) for i, o in traits.in_place if inputs[i] and outputs[o]),
+        overlaps=tuple(v for v in traits.overlaps if inputs[v.input_index] and outputs[v.output_index]),
+        views=tuple(v for v in traits.views if inputs[v.input_index] and outputs[v.output_index]),
+    )
+
+
+def _is_whole(place: Place, shape: tuple[int, ...], width: int, sizes: Mapping[str, int]) -> bool:
+    count = width
+    for extent in shape:
+        count *= extent
+    return place.kind == "arena" and not place.offset and not place.strides and sizes[place.buffer] == count
+
+
+def _is_in_view(step: CallStep, offsets: Mapping[str, int]) -> bool:
+    """Whether every output byte of the call is already in place (concat, slice, split as views)."""
+    if not step.traits.views or not all(p is not None and p.kind == "arena" for p in step.inputs[:1]):
+        return False
+
+    def at(place: Place | None) -> tuple[int, tuple[tuple[str, int], ...]] | None:
+        if place is None or place.kind != "arena":
+            return None
+        return offsets[place.buffer] + place.offset, place.strides
+
+    inside = {v.output_index: v for v in step.traits.views if v.output_inside}
+    if inside:
+        pairs = [
+            (at(step.outputs[o]), at(step.inputs[v.input_index]), v.offset_bytes) for o, v in inside.items()
+        ]
+        complete = len(inside) == len(step.outputs)
+    else:
+        views = {v.input_index: v for v in step.traits.views if v.output_index == 0}
+        used = [k for k, p in enumerate(step.inputs) if p is not None]
+        pairs = [(at(step.inputs[i]), at(step.outputs[0]), v.offset_bytes) for i, v in views.items()]
+        complete = len(step.outputs) == 1 and set(views) == set(used)
+    return complete and all(
+        part is not None and whole is not None and part[1] == whole[1] and part[0] == whole[0] + offset
+        for part, whole, offset in pairs
+    )
 
 
 def estimate_bytes(schedule: Schedule) -> int:
-    """The lower bound of the arena: what is live at the fullest step. Quick, for searches."""
+    """The lower bound of the arena without sharing: what is live at the fullest step. Quick."""
     change: dict[int, int] = {}
     for b in schedule.buffers:
         change[b.start] = change.get(b.start, 0) + b.size

@@ -9,7 +9,7 @@ import pytest
 from small_networks import branches, nested_loops, recurrent, shift_register, two_layers
 
 from minun_pio.numerics.posit import Posit
-from minun_pio.schedule.arena import estimate_bytes, place
+from minun_pio.schedule.arena import PLAIN, estimate_bytes, place
 from minun_pio.schedule.layout import lay_out
 from minun_pio.schedule.model import CopyStep, LoopStep
 from minun_pio.simulate.assign import uniform
@@ -70,7 +70,7 @@ def test_a_reshape_needs_no_call_and_no_bytes():
 @pytest.mark.parametrize("graph", NETWORKS, ids=lambda g: g.name)
 @pytest.mark.parametrize("memory", ["caller", "arena"])
 def test_no_two_live_buffers_share_a_byte_and_all_are_aligned(graph, memory):
-    placement = place(scheduled(graph, Posit(16, 1), input_memory=memory))
+    placement = place(scheduled(graph, Posit(16, 1), input_memory=memory), PLAIN)
     where = placement.offsets
     for a, b in combinations(placement.schedule.buffers, 2):
         if a.start < b.end and b.start < a.end:
@@ -83,4 +83,4 @@ def test_no_two_live_buffers_share_a_byte_and_all_are_aligned(graph, memory):
 @pytest.mark.parametrize("graph", NETWORKS, ids=lambda g: g.name)
 def test_the_quick_estimate_is_the_planners_lower_bound(graph):
     schedule = scheduled(graph)
-    assert estimate_bytes(schedule) == place(schedule).plan.lower_bound
+    assert estimate_bytes(schedule) == place(schedule, PLAIN).plan.lower_bound

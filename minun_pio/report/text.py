@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model's decisions as text for a terminal. Pure Python: works from the lock file alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from minun_pio.emit.program import Program, Statement
+
+
+def details(program: Program, summary: Mapping[str, Any]) -> list[str]:
+    """Everything that was decided, line by line: formats, arena, flash, calls, the search's trail."""
+    lines = [str(summary.get("line", program.model)), ""]
+    lines += _columns(
+        [["tensor", "format", "shape", "role"]]
+        + [[t["name"], t["format"], _shape(t["shape"]), t["role"]] for t in summary.get("tensors", ())]
+    )
+    arena = program.arena
+    lines += [
+        "",
+        f"arena {arena.bytes} B, lower bound {arena.lower_bound} B, {arena.status} ({arena.planner})",
+    ]
+    if arena.certificate_live:
+        where = f" ({arena.certificate_where})" if arena.certificate_where else ""
+        lines.append(f"  live at step {arena.certificate_step}{where}: {', '.join(arena.certificate_live)}")
+    for stage in arena.stages:
+        live = f"  live at the peak: {', '.join(stage.live)}" if stage.live else ""
+        lines.append(f"  {stage.name}: {stage.peak} B{live}")
+    lines.append("")
+    lines += _columns(
+        [["offset", "bytes", "steps", "content"]]
+        + [[str(r.offset), str(r.size), f"[{r.start}, {r.end})", r.content] for r in arena.rows]
+    )
+    flash = program.flash
+    lines += [
+        "",
+        f"flash: constants {flash.constants} B, tables {flash.tables} B, code about {flash.code_estimate} B",
+        "",
+        "calls:",
+    ]
+    lines += [f"  {text}" for text in calls(program.statements)]
+    lines += ["", *trail(summary.get("search", {}))]
+    return lines
+
+
+def calls(statements: tuple[Statement, ...], depth: int = 0) -> list[str]:
+    """The statements' comments, loops indented."""
+    lines: list[str] = []
+    for s in statements:
+        name = {"copy": f"copy of {s.bytes} B: ", "loop": "loop "}.get(s.kind, "")
+        lines.append("  " * depth + name + s.comment)
+        lines += calls(s.body, depth + 1)
+    return lines
+
+
+def trail(search: Mapping[str, Any]) -> list[str]:
+    """The candidates that the search measured, in its order."""
+    if not search:
+        return []
+    head = f"search: {search['strategy']}, {search['evaluations']} evaluations, {len(search['candidates'])} "
+    rows = [["origin", "soft limit", "formats", "high tensors", "RAM", "accuracy", "fits"]]
+    for c in search["candidates"]:
+        accuracy = "-" if c["accuracy"] is None else f"{100 * c['accuracy']:.2f} %"
+        soft = "-" if c["soft_limit"] is None else f"{c['soft_limit']:g}"
+        formats = f"{c['low']} / {c['high']}"
+        fits = "yes" if c["fits"] else "no"
+        promoted, ram = str(len(c["promoted"])), f"{c['ram_bytes']} B"
+        rows.append([c["origin"], soft, formats, promoted, ram, accuracy, fits])
+    return [f"{head}candidates", *_columns(rows), *[f"note: {note}" for note in search.get("notes", ())]]
+
+
+def _shape(shape: list[int] | None) -> str:
+    return "" if shape is None else "x".join(str(extent) for extent in shape)
+
+
+def _columns(rows: list[list[str]]) -> list[str]:
+    """Rows as text in columns, numbers to the right."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    numeric = [
+        all(row[k].split(" ")[0].replace(".", "").isdigit() for row in rows[1:]) for k in range(len(widths))
+    ]
+    return [
+        "  "
+        + "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell begins with a number, a unit may follow."""
+    return cell.partition(" ")[0].replace(".", "").isdigit()
