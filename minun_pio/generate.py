@@ -156,7 +156,7 @@ def _distinct(models: Sequence[Path], names: Sequence[str]) -> None:
 
 def _texts(programs: Sequence[Program]) -> dict[str, bytes]:
     """Every file of the folder by name."""
-    from minun_pio.emit.write import write, write_shared, write_vectors
+    from minun_pio.emit.write import write, write_shared
 
     files: dict[str, bytes] = {}
     for program in programs:

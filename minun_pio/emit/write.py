@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 
-from minun_pio.board.vectors import split, to_bytes, vectors
 from minun_pio.emit.program import Port, Program, Statement
 from minun_pio.emit.text import array, comment, joined, table, wrapped
 
@@ -24,16 +22,6 @@ def write(program: Program) -> dict[str, str]:
         f"{program.model}.h": joined(_header(program)),
         f"{program.model}.cpp": joined(_source(program)),
     }
-
-
-def write_vectors(program: Program) -> dict[str, bytes]:
-    """`<model>.vectors`, the self-test that `pio test` runs on a board; nothing without samples."""
-    if not program.vectors.samples:
-        return {}
-    inputs = split(base64.b64decode(program.vectors.inputs), program.input_bytes)
-    outputs = split(base64.b64decode(program.vectors.outputs), program.output_bytes)
-    made = vectors(program.model, program.build_hash, program.arena.bytes, inputs, outputs)
-    return {f"{program.model}.vectors": to_bytes(made)}
 
 
 def write_shared(programs: Sequence[Program]) -> dict[str, str]:

@@ -62,7 +62,8 @@ def test_a_linked_model_has_no_heap_function_and_its_sizes_are_told(tmp_path: Pa
 
 def test_a_heap_function_in_the_image_is_named(tmp_path: Path):
     binary = link(
-        "#include <stdlib.h>\nint main(int n, char**) { int* p = (int*)malloc(n); return p == 0 ? 1 : p[0]; }\n",
+        "#include <stdlib.h>\n"
+        "int main(int n, char**) { int* p = (int*)malloc(n); return p == 0 ? 1 : p[0]; }\n",
         tmp_path,
     )
     with pytest.raises(MinunError, match="malloc"):
