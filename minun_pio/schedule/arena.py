@@ -11,7 +11,9 @@ from minun_pio.numerics.format import element_bytes
 from minun_pio.ops.operator import Traits
 from minun_pio.planner import Plan
 from minun_pio.planner.arena import Arena, Sharings, arrange
+from minun_pio.planner.layout import Sharing, lay_out
 from minun_pio.planner.memory_graph import GraphStep, MemoryGraph, TensorBuffer
+from minun_pio.planner.reduce import reduce
 from minun_pio.schedule.model import CallStep, CopyStep, LoopStep, Place, Schedule, Step
 from minun_pio.schedule.order import reordered
 
@@ -207,8 +209,29 @@ def _is_in_view(step: CallStep, offsets: Mapping[str, int]) -> bool:
     )
 
 
-def estimate_bytes(schedule: Schedule) -> int:
-    """The lower bound of the arena without sharing: what is live at the fullest step. Quick."""
+def estimate_bytes(schedule: Schedule, memory: Memory = PLAIN) -> int:
+    """What the fullest step needs at least, in the schedule's order: quick, for searches.
+
+    With in-place, concat and overlap as `memory` allows; no placement of it is lower, another order may be.
+    """
+    if memory == PLAIN:
+        return _fullest(schedule)
+    graph = memory_graph(schedule)
+    order = range(len(graph.steps))
+    choices = {frozenset[int]()}
+    if memory.concat:
+        choices.add(frozenset(k for k, step in enumerate(graph.steps) if step.views))
+    peaks = []
+    for views in choices:
+        layout = lay_out(Sharing(graph, views), order, memory.in_place, memory.overlap)
+        reduced = reduce(layout.problem)
+        load = reduced.numbers([b for b in reduced.roots if b.size]).load
+        peaks.append(max(load, default=0))
+    return min(peaks)
+
+
+def _fullest(schedule: Schedule) -> int:
+    """The most bytes live at one step, nothing shared."""
     change: dict[int, int] = {}
     for b in schedule.buffers:
         change[b.start] = change.get(b.start, 0) + b.size
