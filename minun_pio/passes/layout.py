@@ -15,8 +15,26 @@ from minun_pio.ir import Node, Shape
 from minun_pio.passes.sweep import Sweep
 
 UNARY = frozenset(
-    """abs clip convert elu erf exp gelu hard_sigmoid hard_swish leaky_relu log neg reciprocal relu sigmoid
-    softplus sqrt tanh""".split()
+    [
+        "abs",
+        "clip",
+        "convert",
+        "elu",
+        "erf",
+        "exp",
+        "gelu",
+        "hard_sigmoid",
+        "hard_swish",
+        "leaky_relu",
+        "log",
+        "neg",
+        "reciprocal",
+        "relu",
+        "sigmoid",
+        "softplus",
+        "sqrt",
+        "tanh",
+    ]
 )
 BINARY = frozenset({"add", "sub", "mul", "div", "maximum", "minimum", "pow"})
 REDUCTIONS = frozenset({"reduce_mean", "reduce_sum", "reduce_max", "reduce_min"})

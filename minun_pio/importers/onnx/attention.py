@@ -44,18 +44,33 @@ def _mask(ctx: Context, node: OnnxNode, queries: int, keys: int, past: int) -> s
     if ctx.has(node, 3):
         value = ctx.known(node, 3)
         if value is None:
-            if whole(ctx, node, "is_causal", 0):
-                raise ctx.refusal(node, "a run-time mask with is_causal", "one of the two works")
+            if whole(ctx, node, "is_causal", 0) or "left_window_size" in node.attrs:
+                raise ctx.refusal(node, "a run-time mask with is_causal or a window", "one of the two works")
             return ctx.tensor(node, 3)
         real = np.where(value, 0.0, MASKED) if value.dtype == np.bool_ else value.astype(np.float64)
         known = np.maximum(real, MASKED)
         if known.shape[-1] < keys:
             widths = [(0, 0)] * (known.ndim - 1) + [(0, keys - known.shape[-1])]
             known = np.pad(known, widths, constant_values=MASKED)
+    ahead = np.arange(keys)[None, :] - (np.arange(queries)[:, None] + past)  # of each query's own place
+    seen = np.ones((queries, keys), dtype=bool)
     if whole(ctx, node, "is_causal", 0):
-        causal = np.where(np.arange(keys)[None, :] <= np.arange(queries)[:, None] + past, 0.0, MASKED)
-        known = causal if known is None else np.maximum(known + causal, MASKED)
-    return None if known is None else ctx.constant(node, known, "mask")
+        seen &= ahead <= 0
+    left, right = whole(ctx, node, "left_window_size", -1), whole(ctx, node, "right_window_size", -1)
+    if left >= 0:
+        seen &= ahead >= -left
+    if right >= 0:
+        seen &= ahead <= right
+    if not seen.all():
+        outside = np.where(seen, 0.0, MASKED)
+        known = outside if known is None else np.maximum(known + outside, MASKED)
+    if known is None:
+        return None
+    if np.any(known.max(axis=-1) <= MASKED):
+        raise ctx.refusal(
+            node, "a query that may look at nothing", "masks that leave each query one key work"
+        )
+    return ctx.constant(node, known, "mask")
 
 
 def _attention(ctx: Context, node: OnnxNode) -> list[str]:

@@ -12,7 +12,9 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +55,16 @@ HANDLERS: Mapping[str, Handler] = {
 }
 """Every ONNX operator that can become nodes of the graph. `FOLDABLE` has those that constants may go
 through."""
+
+_WITHOUT_EFFECT = frozenset(
+    {
+        *("activation_alpha", "activation_beta", "consumed_inputs", "cubic_coeff_a", "exclude_outside"),
+        *("extrapolation_value", "is_test", "momentum", "num_outputs", "output_height", "output_width"),
+        *("precision", "ratio", "round_mode", "saturate", "seed", "softmax_precision", "spatial"),
+        *("stash_type", "storage_order", "to"),
+    }
+)
+"""Attributes that change nothing at inference in the forms that are taken."""
 
 _BY_SHAPE = frozenset({"Shape", "Size"})
 
@@ -202,7 +214,17 @@ def run(ctx: Context, graph: OnnxGraph) -> None:
                 "it is taken only where everything it reads is known at import",
                 "onnx.not-constant",
             )
+        watched = _Watched(node.attrs)
+        node = replace(node, attrs=watched)
         made = handler(ctx, node)
+        strange = sorted(set(node.attrs) - watched.read - _WITHOUT_EFFECT)
+        if strange:
+            raise ctx.refusal(
+                node,
+                f"attribute '{strange[0]}' is not known for it",
+                "without it, it works",
+                "onnx.attribute",
+            )
         for output, tensor in zip(node.outputs, made, strict=False):
             if output and tensor:
                 ctx.tensors[output] = tensor
@@ -212,6 +234,26 @@ def run(ctx: Context, graph: OnnxGraph) -> None:
         for output in missing:
             if ctx.uses.get(output) and output not in ctx.codes:
                 raise ctx.refusal(node, f"its output '{output}' is not made at inference", "do not use it")
+
+
+class _Watched(dict[str, Any]):
+    """Attributes that remember who was asked for: one that no handler knows might change the result."""
+
+    def __init__(self, attrs: Mapping[str, Any]) -> None:
+        super().__init__(attrs)
+        self.read: set[str] = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.read.add(key)
+        return super().get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        self.read.add(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        self.read.add(str(key))
+        return super().__contains__(key)
 
 
 def _by_shape(ctx: Context, node: OnnxNode) -> bool:

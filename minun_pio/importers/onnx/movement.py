@@ -233,10 +233,12 @@ def _depth_space(ctx: Context, node: OnnxNode) -> list[str]:
         raise ctx.refusal(
             node, f"block size {b} of {(n, c, h, w)}", "one that divides works", "onnx.malformed"
         )
+    depth_first = text(ctx, node, "mode", "DCR") == "DCR"
     if not to_space:
-        split, perm = (n, c, h // b, b, w // b, b), (0, 3, 5, 1, 2, 4)
+        split = (n, c, h // b, b, w // b, b)
+        perm = (0, 3, 5, 1, 2, 4) if depth_first else (0, 1, 3, 5, 2, 4)
         shape = (n, c * b * b, h // b, w // b)
-    elif text(ctx, node, "mode", "DCR") == "DCR":
+    elif depth_first:
         split, perm, shape = (n, b, b, c // b**2, h, w), (0, 3, 4, 1, 5, 2), (n, c // b**2, h * b, w * b)
     else:
         split, perm, shape = (n, c // b**2, b, b, h, w), (0, 1, 4, 2, 5, 3), (n, c // b**2, h * b, w * b)

@@ -21,7 +21,7 @@ def _reduce(op: str, before: str = "", after: str = "") -> Handler:
             x = ctx.add(node, "mul", [x, x])
         elif before:
             x = ctx.add(node, before, [x])
-        if not axes and whole(ctx, node, "noop_with_empty_axes", 0):
+        if whole(ctx, node, "noop_with_empty_axes", 0) and not axes:
             result = x
         else:
             over = tuple(sorted({ctx.axis(node, axis, rank) for axis in axes or range(rank)}))

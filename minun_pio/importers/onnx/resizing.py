@@ -60,6 +60,13 @@ def _resize(ctx: Context, node: OnnxNode) -> list[str]:
         "half_pixel_symmetric",
     ):
         raise ctx.refusal(node, f"coordinate_transformation_mode '{coordinate}'", "half_pixel works")
+    if coordinate == "align_corners" and any(
+        size != shape[axis] * scales[axis] and abs(size - shape[axis] * scales[axis]) > 1e-3
+        for axis, size in enumerate(sizes)
+    ):
+        raise ctx.refusal(
+            node, f"align_corners with scales {given} of {shape}", "sizes in place of scales work"
+        )
     attrs = {
         "sizes": tuple(sizes),
         "scales": tuple(scales),

@@ -140,6 +140,8 @@ def _conv_transpose(ctx: Context, node: OnnxNode) -> list[str]:
             "(in, out / groups, kernel...) is expected", "onnx.malformed",
         )  # fmt: skip
     kernel = list(w.shape[2:])
+    if (wholes(ctx, node, "kernel_shape", kernel) or []) != kernel:
+        raise ctx.refusal(node, f"kernel_shape and weights {w.shape}", "make them agree", "onnx.malformed")
     strides = wholes(ctx, node, "strides", [1] * rank) or []
     dilations = wholes(ctx, node, "dilations", [1] * rank) or []
     extra = wholes(ctx, node, "output_padding", [0] * rank) or []
