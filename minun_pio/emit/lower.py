@@ -146,7 +146,8 @@ class _Lowering:
                 if place is None:
                     return "nullptr"
                 if k in call.constant_codes:
-                    return self.pool.table(call.constant_codes[k], step.name)
+                    constant = step.prefix + node.inputs[k]
+                    return self.pool.table(call.constant_codes[k], step.name, constant)
                 return self._pointer(place, step.binding.formats[k])
             if kind == "out":
                 return self._pointer(step.outputs[k], step.binding.out_formats[k])

@@ -73,13 +73,15 @@ class Pool:
             self.constant_bytes += codes.nbytes
         return kept[0]
 
-    def table(self, table: Table, where: str) -> str:
-        """The array of a kernel's table."""
+    def table(self, table: Table, where: str, constant: str = "") -> str:
+        """The array of a kernel's table. `constant`: the network constant that it stands for, if any."""
         letter = _PACKING[table.ctype]
         data = struct.pack(f"<{len(table.values)}{letter}", *table.values)
-        comment = f"{table.hint} table of {where}"
+        comment = f"{constant} as {where} reads it" if constant else f"{table.hint} table of {where}"
         kept = self._keep(table.ctype, data, table.align, table.in_flash, table.hint, comment)
-        if kept[1]:
+        if kept[1] and constant:
+            self.constant_bytes += len(data)
+        elif kept[1]:
             self.table_bytes += len(data)
         return kept[0]
 
