@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterator
 from math import prod
 
 from minun_pio.planner.memory_graph import GraphStep, MemoryGraph, StepOverlap, StepView, TensorBuffer
-from minun_pio.planner.raster import Window, dense_distances, elementwise_distances, window_distances
+from minun_pio.planner.raster import (
+    Window,
+    concat_first_distance,
+    dense_distances,
+    elementwise_distances,
+    resize_distances,
+    window_distances,
+)
 
 Pad = str | int  # "same", "valid", "ceil" (valid, last window cut) or symmetric
 
@@ -133,7 +140,9 @@ class Net:
             if not apart or self.strided:
                 views.append(StepView(i, 0, at, interleaved=apart))
             at += self.shape[x][2] if apart else self.size(x)
-        return self.step("concat", xs, shape, views=tuple(views))
+        rows, run, stride = (h * w, self.shape[xs[0]][2], channels) if apart else (1, self.size(xs[0]), 0)
+        over = StepOverlap(0, 0, concat_first_distance(rows, run, stride))
+        return self.step("concat", xs, shape, overlaps=(over,), views=tuple(views))
 
     def gap(self, x: str) -> str:
         return self.step("gap", [x], (1, 1, self.shape[x][2]), overlaps=(StepOverlap(0, 0, 0, None),))
@@ -147,7 +156,10 @@ class Net:
 
     def up(self, x: str) -> str:
         h, w, c = self.shape[x]
-        return self.step("up", [x], (2 * h, 2 * w, c))
+        d = resize_distances(
+            h, w, c, [(y // 2, y // 2) for y in range(2 * h)], [(k // 2, k // 2) for k in range(2 * w)]
+        )
+        return self.step("up", [x], (2 * h, 2 * w, c), overlaps=(StepOverlap(0, 0, d.forward, d.reverse),))
 
     def done(self, *outputs: str) -> MemoryGraph:
         tensors = []

@@ -19,7 +19,7 @@ from minun_pio.planner.reduce import reduce
 from minun_pio.planner.reorder import best_order
 from minun_pio.planner.safety import Placed, hazards
 
-TOGGLES = 40  # graphs with more views take all of them or none
+TOGGLES = 40  # graphs with more interleaved views take all of them or none
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,10 @@ class _Search:
         self.graph, self.capacity, self.regions = graph, capacity, regions
         self.timeout, self.planner = timeout, planner
         self.view_steps = [k for k, step in enumerate(graph.steps) if step.views]
+        # what lies inside something else in one run never raises the bound; what is interleaved may
+        self.toggles = [
+            k for k in self.view_steps if any(getattr(v, "interleaved", False) for v in graph.steps[k].views)
+        ]
         self.sharings: dict[frozenset[int], Sharing] = {}
         self.solved: dict[_Choice, _Solved] = {}
 
@@ -178,11 +182,12 @@ class _Search:
         def low(views: frozenset[int]) -> int:
             return self.low(_Choice(order, views, "in-place" in flags, "overlap" in flags))
 
-        begin = [frozenset(self.view_steps), frozenset[int]()] + ([start] if start is not None else [])
+        begin = [frozenset(self.view_steps), frozenset(self.view_steps) - frozenset(self.toggles)]
+        begin += [start] if start is not None else []
         best = min(begin, key=low)
         least = low(best)
-        while len(self.view_steps) <= TOGGLES:
-            trials = [best ^ {k} for k in self.view_steps]
+        while len(self.toggles) <= TOGGLES:
+            trials = [best ^ {k} for k in self.toggles]
             trial = min(trials, key=low, default=best)
             if low(trial) >= least:
                 break
@@ -192,9 +197,9 @@ class _Search:
     def reordered(self, best: _Solved, flags: set[str]) -> _Solved:
         """Orders and views in turn, from every set of views that is of interest, while the peak falls."""
         in_place, overlap = "in-place" in flags, "overlap" in flags
-        starts = {best.choice.views, frozenset[int]()}
+        starts = {best.choice.views}
         if "concat" in flags:
-            starts.add(frozenset(self.view_steps))
+            starts |= {frozenset(self.view_steps), frozenset(self.view_steps) - frozenset(self.toggles)}
         for views in sorted(starts, key=lambda v: (v != best.choice.views, len(v))):
             while True:
                 order, _ = best_order(self.sharing(views), in_place, overlap)

@@ -183,13 +183,15 @@ def lay_out(sharing: Sharing, order: Sequence[int], in_place: bool, overlap: boo
         candidates = sharing.pairs(k) if in_place or overlap else []
         ending = [p for p in candidates if families.ends(p, position[k])]
         used: set[str] = set()
+        joined: list[Pair] = []
         if in_place:
             for p in ending:
                 if p.same_bytes and p.target not in used and families.join(p):
                     used.add(p.target)
-                    taken.append(p)
+                    joined.append(p)
+        taken += joined
         if overlap:
-            rest = [p for p in ending if p not in taken and (p.forward, p.reverse) != (None, None)]
+            rest = [p for p in ending if p not in joined and (p.forward, p.reverse) != (None, None)]
             several = len({p.source for p in rest}) > 1 or any(p.target in used for p in rest)
             free += [Pair(p.step, p.source, p.target, p.forward, None, False) if several else p for p in rest]
     buffers = []

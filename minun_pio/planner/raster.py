@@ -15,6 +15,7 @@ the proof by simulating every byte is in `benchmarks/planner.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -104,19 +105,34 @@ def _suffix_minimum(values: list[int]) -> list[int]:
 
 
 def _window_forward(w: Window) -> int:
+    rows = _first_read(w.height, w.out_height, w.kernel[0], w.stride[0], w.padding[0], w.dilation[0])
+    columns = _first_read(w.width, w.out_width, w.kernel[1], w.stride[1], w.padding[1], w.dilation[1])
+    return _lead(
+        rows,
+        columns,
+        w.width,
+        w.channels * w.in_bytes,
+        w.out_channels * w.out_bytes,
+        w.groups,
+        w.out_bytes if not w.gathered else 0,
+    )
+
+
+def _lead(
+    rows: list[int], columns: list[int], width: int, pixel_in: int, pixel_out: int, groups: int, output: int
+) -> int:
     """The largest lead of what is written over what is still to be read.
 
     Position (r, c) ends at byte `(r * out_width + c + 1) * pixel_out`; the next read in the same row of
     windows is at `(row[r] * width + column) * pixel_in`: both are sums of a part of r and a part of c, so
-    that their largest difference is found in each apart.
+    that their largest difference is found in each apart. `output`: bytes of one output where a kernel
+    reads the window anew for each, else 0.
     """
-    rows = _first_read(w.height, w.out_height, w.kernel[0], w.stride[0], w.padding[0], w.dilation[0])
-    columns = _first_read(w.width, w.out_width, w.kernel[1], w.stride[1], w.padding[1], w.dilation[1])
     rows_later, columns_later = _suffix_minimum(rows), _suffix_minimum(columns)
-    pixel_in, pixel_out = w.channels * w.in_bytes, w.out_channels * w.out_bytes
-    group_in, group_out = pixel_in // w.groups, pixel_out // w.groups
+    group_in, group_out = pixel_in // groups, pixel_out // groups
+    out_height, out_width = len(rows), len(columns)
     by_row = [
-        (r * w.out_width * pixel_out - first * w.width * pixel_in)
+        (r * out_width * pixel_out - first * width * pixel_in)
         for r, first in enumerate(rows)
         if first < _NEVER
     ]
@@ -124,7 +140,7 @@ def _window_forward(w: Window) -> int:
     if by_row:
         next_columns = [
             (c + 1) * pixel_out - columns_later[c + 1] * pixel_in
-            for c in range(w.out_width)
+            for c in range(out_width)
             if columns_later[c + 1] < _NEVER
         ]
         if next_columns:
@@ -132,19 +148,17 @@ def _window_forward(w: Window) -> int:
         here = [c * pixel_out - first * pixel_in for c, first in enumerate(columns) if first < _NEVER]
         if here:
             position = max(by_row) + max(here)
-            if w.groups > 1:  # group g is written, group g + 1 is still to be read
+            if groups > 1:  # group g is written, group g + 1 is still to be read
                 lead = max(lead, position + group_out - group_in)
-                lead = max(lead, position + (w.groups - 1) * (group_out - group_in))
-            if (
-                not w.gathered and group_out > w.out_bytes
-            ):  # all but the last output, and the window once more
-                before_last = group_out - w.out_bytes
+                lead = max(lead, position + (groups - 1) * (group_out - group_in))
+            if output and group_out > output:  # all but the last output, and the window once more
+                before_last = group_out - output
                 lead = max(lead, position + before_last)
-                lead = max(lead, position + before_last + (w.groups - 1) * (group_out - group_in))
-    for r in range(w.out_height - 1):  # a row of windows is done, the next ones begin
+                lead = max(lead, position + before_last + (groups - 1) * (group_out - group_in))
+    for r in range(out_height - 1):  # a row of windows is done, the next ones begin
         if rows_later[r + 1] < _NEVER and columns_later[0] < _NEVER:
-            next_read = (rows_later[r + 1] * w.width + columns_later[0]) * pixel_in
-            lead = max(lead, (r + 1) * w.out_width * pixel_out - next_read)
+            next_read = (rows_later[r + 1] * width + columns_later[0]) * pixel_in
+            lead = max(lead, (r + 1) * out_width * pixel_out - next_read)
     return lead
 
 
@@ -174,3 +188,39 @@ def dense_distances(
 def elementwise_distances(elements: int, in_bytes: int = 1, out_bytes: int = 1) -> Distances:
     """Of a kernel that reads element i of an input as large as the output, then writes element i."""
     return row_distances(elements, in_bytes, out_bytes)
+
+
+def resize_distances(
+    height: int,
+    width: int,
+    channels: int,
+    rows: Sequence[tuple[int, int]],
+    columns: Sequence[tuple[int, int]],
+    in_bytes: int = 1,
+    out_bytes: int = 1,
+) -> Distances:
+    """Of a kernel that makes output (y, x, c) of channel c of the input rows and columns in given ranges.
+
+    `rows[y]`, `columns[x]`: the first and the last input index that the output index reads (equal for
+    nearest-neighbour upsampling).
+    """
+    pixel_in, pixel_out = channels * in_bytes, channels * out_bytes
+    first_rows, first_columns = [r for r, _ in rows], [c for c, _ in columns]
+    last_rows = [height - 1 - r for _, r in reversed(rows)]
+    last_columns = [width - 1 - c for _, c in reversed(columns)]
+    input_size, output_size = height * width * pixel_in, len(rows) * len(columns) * pixel_out
+    forward = _lead(first_rows, first_columns, width, pixel_in, pixel_out, channels, 0)
+    reverse = (
+        _lead(last_rows, last_columns, width, pixel_in, pixel_out, channels, 0) + input_size - output_size
+    )
+    return Distances(min(max(0, forward), output_size), min(max(0, reverse), input_size))
+
+
+def concat_first_distance(rows: int, run_bytes: int, stride_bytes: int) -> int:
+    """Forward distance of a concat's first input, of a kernel that copies input after input, row by row.
+
+    lead = _lead(last_rows, last_columns, width, pixel_in, pixel_out, channels, 0)
+    reverse = lead + input_size - output_size
+    inputs are read when the first one is written: they may not be overrun.
+    """
+    return max(0, (rows - 2) * (stride_bytes - run_bytes)) if rows > 1 else 0

@@ -2,7 +2,8 @@
 """The order of steps with the lowest peak: a bottleneck search over down-sets.
 
 A down-set is a set of steps that holds everything its members depend on. Best first by the peak so far, then
-by how many steps are done; exact unless `LIMIT` sets have been visited. A loop's steps move as one.
+by how many steps are done; a step that raises neither the peak nor what is held is taken at once. Exact
+unless `LIMIT` sets have been visited. A loop's steps move as one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from minun_pio.planner.layout import Pair, Sharing
 
-LIMIT = 60_000
+LIMIT = 20_000
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ class _Search:
                 self._private(sharing, names, u, group)
         self.held = sum(s for s, given in zip(self.size, self.given, strict=True) if given)
         self.units = [self._unit(sharing, tuple(group), in_place, overlap) for group in groups]
+        self.followers: list[list[int]] = [[] for _ in groups]
+        for v, unit in enumerate(self.units):
+            for u in range(v):
+                if unit.needs >> u & 1:
+                    self.followers[u].append(v)
         self.full = (1 << len(groups)) - 1
 
     def _private(self, sharing: Sharing, names: list[str], u: int, group: list[int]) -> None:
@@ -111,13 +117,14 @@ class _Search:
         units, full = self.units, self.full
         given = list(range(len(units)))
         ceiling = self._peak(given)
-        # (peak, -done, serial, set, held)
-        heap: list[tuple[int, int, int, int, int]] = [(0, 0, 0, 0, self.held)]
+        ready = sum(1 << u for u, unit in enumerate(units) if not unit.needs)
+        # (peak, -done, serial, set, held, ready)
+        heap: list[tuple[int, int, int, int, int, int]] = [(0, 0, 0, 0, self.held, ready)]
         best = {0: 0}
         came: dict[int, tuple[int, int]] = {}
         serial = visited = 0
         while heap:
-            peak, minus_done, _, done, held = heapq.heappop(heap)
+            peak, minus_done, _, done, held, ready = heapq.heappop(heap)
             if best[done] < peak:
                 continue
             if done == full:
@@ -128,19 +135,31 @@ class _Search:
                 return [k for u in reversed(order) for k in units[u].steps], True
             visited += 1
             if visited > limit:
-                return [k for u in given for k in units[u].steps], False
-            for u, unit in enumerate(units):
-                if done >> u & 1 or unit.needs & ~done:
-                    continue
-                cost, after = self._cost(done, u, held)
-                cost = max(cost, peak)
+                break
+            for u, cost, after in self._moves(done, held, ready, peak):
                 following = done | 1 << u
                 if cost <= ceiling and cost < best.get(following, ceiling + 1):
                     best[following] = cost
                     came[following] = (done, u)
                     serial += 1
-                    heapq.heappush(heap, (cost, minus_done - 1, serial, following, after))
-        raise AssertionError("the order given reaches the end within its own peak")
+                    freed = ready & ~(1 << u)
+                    for v in self.followers[u]:
+                        if not units[v].needs & ~following:
+                            freed |= 1 << v
+                    heapq.heappush(heap, (cost, minus_done - 1, serial, following, after, freed))
+        return [k for u in given for k in units[u].steps], False
+
+    def _moves(self, done: int, held: int, ready: int, peak: int) -> list[tuple[int, int, int]]:
+        """(unit, peak then, bytes held after) worth trying: one alone if it costs nothing to run it now."""
+        moves = []
+        while ready:
+            u = (ready & -ready).bit_length() - 1
+            ready &= ready - 1
+            cost, after = self._cost(done, u, held)
+            if cost <= peak and after <= held:
+                return [(u, peak, after)]
+            moves.append((u, max(cost, peak), after))
+        return moves
 
     def _cost(self, done: int, u: int, held: int) -> tuple[int, int]:
         """Bytes live during unit u after the set `done`, and after it."""
