@@ -27,7 +27,7 @@ from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.format import Codes, Format, element_bytes
 from minun_pio.ops.calling import code_type
 from minun_pio.ops.operator import Call
-from minun_pio.schedule.arena import Placement
+from minun_pio.schedule.arena import Placement, shown_name
 from minun_pio.schedule.model import CallStep, CopyStep, LoopStep, Place, Schedule, Step
 from minun_pio.simulate.assign import operator_of
 from minun_pio.simulate.run import Cache, run_codes
@@ -227,7 +227,7 @@ class _Lowering:
             planner=found.planner,
             certificate_step=found.certificate.step,
             certificate_where=names.get(found.certificate.step, ""),
-            certificate_live=tuple(found.certificate.live),
+            certificate_live=tuple(shown_name(n) for n in found.certificate.live),
             rows=tuple(rows),
             stages=tuple(Stage(s.name, s.peak, tuple(s.live)) for s in self.placement.stages),
         )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 
@@ -12,8 +12,11 @@ def kilobytes(count: int) -> str:
     return f"{count} B" if count < 1024 else f"{count / 1024:.1f} KB"
 
 
-def formats_text(formats: Mapping[str, Any]) -> str:
-    """`posit<8,2>/<16,2>` for a mix, one name where there is only one."""
+def formats_text(formats: Mapping[str, Any], used: Collection[str] = ()) -> str:
+    """`posit<8,2>/<16,2>` for a mix, one name where there is only one. `used`: the tensors' formats."""
+    real = {name for name in used if name != "index32"}
+    if len(real) == 1:
+        return real.pop()
     low, high = str(formats["low"]), str(formats["high"])
     if not formats["promoted"] or low == high:
         return low
@@ -29,9 +32,10 @@ def summary_line(summary: Mapping[str, Any]) -> str:
         if arena["bytes"] == arena["lower_bound"]
         else f"(lower bound {arena['lower_bound']} B)"
     )
+    used = [tensor["format"] for tensor in summary["tensors"]]
     word = "accuracy" if accuracy["labelled"] else "agreement with float32"
     beside = f" (float32 {100 * accuracy['float32']:.1f} %)" if accuracy["labelled"] else ""
     return (
-        f"{summary['model']}: {formats_text(summary['formats'])}, arena {arena['bytes']} B {bound}, "
+        f"{summary['model']}: {formats_text(summary['formats'], used)}, arena {arena['bytes']} B {bound}, "
         f"flash {kilobytes(summary['flash']['total'])}, {word} {100 * accuracy['host']:.1f} %{beside}"
     )

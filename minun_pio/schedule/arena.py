@@ -81,10 +81,13 @@ def _same(step: CallStep, calls: tuple[CallStep, ...]) -> CallStep:
 
 
 def _stages(found: Arena) -> tuple[StagePeak, ...]:
-    def shown(name: str) -> str:
-        return name.partition(":")[2] if name.partition(":")[0].isdigit() else name
+    return tuple(StagePeak(s.name, s.peak, tuple(shown_name(n) for n in s.live)) for s in found.stages)
 
-    return tuple(StagePeak(s.name, s.peak, tuple(shown(n) for n in s.live)) for s in found.stages)
+
+def shown_name(name: str) -> str:
+    """A planner's buffer as people know it: scratch without its step's index."""
+    index, _, rest = name.partition(":")
+    return rest if index.isdigit() else name
 
 
 def step_name(step: CallStep | CopyStep) -> str:

@@ -28,7 +28,10 @@ UNO = Target("uno", "avr", 2048, 32256)
 SUMMARY = {
     "model": "digits",
     "formats": {"low": "posit<8,2>", "high": "posit<16,2>", "promoted": ["h"]},
-    "tensors": [{"name": "x", "format": "posit<8,2>", "shape": [1, 6], "role": "input"}],
+    "tensors": [
+        {"name": "x", "format": "posit<8,2>", "shape": [1, 6], "role": "input"},
+        {"name": "h", "format": "posit<16,2>", "shape": [1, 6], "role": "computed"},
+    ],
     "arena": {"bytes": 112, "lower_bound": 112, "status": "optimal", "stages": []},
     "flash": {"constants": 1000, "tables": 482, "code_estimate": 2000, "total": 3482},
     "accuracy": {"samples": 360, "host": 0.961, "float32": 0.964, "labelled": True},
