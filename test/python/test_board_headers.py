@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The board's headers compile without a warning wherever a user's firmware may include them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from minun_pio.board.toolchain import run_tool
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_ARDUINO = """
+#pragma once
+#include <stdint.h>
+struct FakeSerial { void begin(unsigned long); int read(); unsigned write(uint8_t); };
+extern FakeSerial Serial;
+unsigned long micros();
+"""
+
+_FIRMWARE = """
+#include <minun/serve.h>
+static uint8_t arena[32];
+static uint8_t infer(const void*, void*, uint8_t*, size_t) { return 0; }
+static const minun::Model models[] MINUN_FLASH = {{"m", 1, 32, 8, 12, infer}};
+static minun::BoardLink<8, 12> board(models, 1, arena, sizeof arena);
+static minun::Link<minun::BoardPort, minun::NoClock, 8, 12> quiet(models, 1, arena, sizeof arena);
+void setup() { minun::BoardPort::begin(); board.begin(); }
+void loop() { board.poll(); quiet.poll(); }
+#if defined(ARDUINO)
+minun::Link<minun::ArduinoPort, minun::BoardClock, 8, 12> through_serial(models, 1, arena, sizeof arena);
+void loop2() { through_serial.poll(); }
+#endif
+"""
+
+_CASES = {
+    "uno": ("avr-g++", "-mmcu=atmega328p -DARDUINO=10808 -DARDUINO_ARCH_AVR -DF_CPU=16000000L"),
+    "uno_sim": (
+        "avr-g++",
+        "-mmcu=atmega328p -DARDUINO=10808 -DARDUINO_ARCH_AVR -DF_CPU=16000000L -DMINUN_VIRTUAL_UNO",
+    ),
+    "leonardo": ("avr-g++", "-mmcu=atmega32u4 -DARDUINO=10808 -DARDUINO_ARCH_AVR -DF_CPU=16000000L"),
+    "mega": ("avr-g++", "-mmcu=atmega2560 -DARDUINO=10808 -DARDUINO_ARCH_AVR -DF_CPU=16000000L"),
+    "due": ("arm-none-eabi-g++", "-mcpu=cortex-m3 -mthumb -DARDUINO=10808 -DARDUINO_ARCH_SAM"),
+    "stm32": ("arm-none-eabi-g++", "-mcpu=cortex-m7 -mthumb -DARDUINO=10808 -DARDUINO_ARCH_STM32"),
+    "zero": ("arm-none-eabi-g++", "-mcpu=cortex-m0plus -mthumb -DARDUINO=10808 -DARDUINO_ARCH_SAMD"),
+    "due_sim": ("arm-none-eabi-g++", "-mcpu=cortex-m3 -mthumb -DMINUN_VIRTUAL_ARM"),
+    "stm32h747_sim": ("arm-none-eabi-g++", "-mcpu=cortex-m7 -mthumb -DMINUN_VIRTUAL_ARM"),
+    "native g++": ("g++", "-DMINUN_NATIVE"),
+    "native clang++": ("clang++", "-DMINUN_NATIVE"),
+}
+
+
+@pytest.mark.parametrize("name", _CASES)
+@pytest.mark.parametrize("optimise", ["-O0", "-Os"])
+def test_a_firmware_with_the_link_compiles_without_a_warning(
+    tmp_path: Path, name: str, optimise: str
+) -> None:
+    compiler, flags = _CASES[name]
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} not installed")
+    (tmp_path / "Arduino.h").write_text(_ARDUINO)
+    (tmp_path / "firmware.cpp").write_text(_FIRMWARE)
+    command = [compiler, "-std=c++11", "-Wall", "-Wextra", "-Werror", optimise, *flags.split()]
+    command += [f"-I{ROOT / 'include'}", f"-I{ROOT / 'virtual' / 'support'}", f"-I{tmp_path}"]
+    for source in (tmp_path / "firmware.cpp", ROOT / "src" / "timer_avr.cpp"):
+        run_tool([*command, "-c", str(source), "-o", str(tmp_path / "out.o")], source.name)
+
+
+def test_without_a_known_port_serve_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "firmware.cpp").write_text("#include <minun/serve.h>\n")
+    from minun_pio.board.toolchain import CompileError
+
+    with pytest.raises(CompileError, match="write a Port"):
+        run_tool(["g++", "-std=c++11", f"-I{ROOT / 'include'}", "-c", str(tmp_path / "firmware.cpp")], "it")
