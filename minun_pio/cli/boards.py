@@ -77,6 +77,17 @@ def stop(folders: tuple[Path, ...], everywhere: bool, as_json: bool) -> None:
         click.echo("no virtual board was running")
 
 
+@boards.command()
+@click.argument("environment")
+@click.option("--project", type=click.Path(path_type=Path), default=Path(), help="The firmware project.")
+def reset(environment: str, project: Path) -> None:
+    """Press the reset button of the virtual board of an ENVIRONMENT; its port stays."""
+    from minun_pio.board import virtual
+
+    virtual.reset(virtual.board_dir(project, environment))
+    click.echo(f"{environment} was reset")
+
+
 def _places(project: Path) -> list[Path]:
     """The board folders of a project, or the folder itself when it is one."""
     from minun_pio.board import virtual
