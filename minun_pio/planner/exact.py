@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from minun_pio.planner.domains import Outcome
 from minun_pio.planner.finder import Finder
 from minun_pio.planner.greedy import portfolio
@@ -21,7 +23,7 @@ from minun_pio.planner.prover import Prover
 # Work is in microseconds of an ordinary machine, roughly; only the proportions matter.
 FIRST_SLICE = 30_000.0  # of the finder
 PROVER_SHARE = 0.5
-FIRST_PATIENCE = 2e6  # the work of a slice after which another capacity is tried
+FIRST_PATIENCE = 2e5  # work on one capacity before another is tried
 
 
 def solve(inst: Instance, budget: Budget) -> Answer:
@@ -57,6 +59,7 @@ def _solve_part(inst: Instance, goal: int, budget: Budget) -> Answer:
     small, unit = scaled(inst)
     proven = low
     refuted = max(goal // unit, -(-low // unit)) - 1  # the greatest capacity known to be too small, in units
+    duels: dict[int, Duel] = {}
     patience = FIRST_PATIENCE
     while (refuted + 1) * unit < height and not budget.over:
         # from the goal upwards; a capacity that stays open is passed over and met again with more patience
@@ -64,19 +67,20 @@ def _solve_part(inst: Instance, goal: int, budget: Budget) -> Answer:
         while (floor + 1) * unit < height and not budget.over:
             below = (height - 1) // unit
             capacity = floor + 1 if floor == refuted else (floor + 1 + below) // 2
-            outcome = search(small, capacity, budget, patience)
+            duel = duels.setdefault(capacity, Duel(small, capacity, budget))
+            outcome = duel.go_on(patience)
             if isinstance(outcome, list):
                 offsets = [at * unit for at in outcome]
                 height = top(inst, offsets)
                 if height <= goal:
                     return Answer(offsets, height, proven)
                 continue
-            if outcome is False and floor == refuted:
-                refuted = capacity
+            if outcome is False:
+                refuted = max(refuted, capacity)
                 if not inst.gaps:
                     proven = max(proven, (refuted + 1) * unit)
             floor = capacity
-        patience *= 4
+        patience *= 2
     return Answer(offsets, height, proven)
 
 
@@ -92,33 +96,37 @@ def _fused(inst: Instance, goal: int, budget: Budget, best: Answer) -> Answer:
     return Answer(offsets, top(inst, offsets), best.proven)
 
 
-def search(inst: Instance, capacity: int, budget: Budget, patience: float) -> Outcome:
-    """Offsets within `capacity`; False if there are none; None if time or `patience` (work) ran out.
+class Duel:
+    """Finder and prover in turn on one capacity. Can be left and gone on with.
 
     With gaps the finder does not try every plan (see `Separation`): its False is then no proof.
     """
-    finder = Finder(inst, capacity, budget)
-    finding = finder.runs()
-    proving = Prover(inst, capacity, budget).runs() if Prover.fits(inst, capacity) else None
-    membership = sum(b - a for a, b in zip(inst.first, inst.last, strict=True))
-    prover_cost = membership * (0.3 + capacity / 3000)  # of one node
-    finder_cost = 15 + 0.01 * len(inst.sizes)
-    work = FIRST_SLICE
-    while work <= patience:
-        until = budget.nodes + max(1, int(work / finder_cost))
-        while budget.nodes < until:
-            outcome = next(finding)
+
+    def __init__(self, inst: Instance, capacity: int, budget: Budget) -> None:
+        self.budget = budget
+        self.finding = Finder(inst, capacity, budget).runs()
+        self.proving = Prover(inst, capacity, budget).runs() if Prover.fits(inst, capacity) else None
+        membership = sum(b - a for a, b in zip(inst.first, inst.last, strict=True))
+        self.prover_cost = membership * (0.3 + capacity / 3000)  # of one node, in work
+        self.finder_cost = 15 + 0.01 * len(inst.sizes)
+        self.slice = FIRST_SLICE
+
+    def go_on(self, patience: float) -> Outcome:
+        """Offsets; False if there are none; None if time or `patience` (work) ran out."""
+        while patience > 0:
+            patience -= self.slice * (1 + PROVER_SHARE)
+            outcome = self._turn(self.finding, self.slice / self.finder_cost)
+            if outcome is None and self.proving is not None:
+                outcome = self._turn(self.proving, self.slice * PROVER_SHARE / self.prover_cost)
+            if outcome is not None or self.budget.over:
+                return outcome
+            self.slice *= 2
+        return None
+
+    def _turn(self, runs: Iterator[Outcome], nodes: float) -> Outcome:
+        until = self.budget.nodes + max(1, int(nodes))
+        while self.budget.nodes < until and not self.budget.over:
+            outcome = next(runs)
             if outcome is not None:
                 return outcome
-            if budget.over:
-                return None
-        if proving is not None:
-            until = budget.nodes + max(1, int(work * PROVER_SHARE / prover_cost))
-            while budget.nodes < until:
-                outcome = next(proving)
-                if outcome is not None:
-                    return outcome
-                if budget.over:
-                    return None
-        work *= 2
-    return None
+        return None

@@ -210,17 +210,15 @@ def resize_distances(
     last_columns = [width - 1 - c for _, c in reversed(columns)]
     input_size, output_size = height * width * pixel_in, len(rows) * len(columns) * pixel_out
     forward = _lead(first_rows, first_columns, width, pixel_in, pixel_out, channels, 0)
-    reverse = (
-        _lead(last_rows, last_columns, width, pixel_in, pixel_out, channels, 0) + input_size - output_size
-    )
+    lead = _lead(last_rows, last_columns, width, pixel_in, pixel_out, channels, 0)
+    reverse = lead + input_size - output_size
     return Distances(min(max(0, forward), output_size), min(max(0, reverse), input_size))
 
 
 def concat_first_distance(rows: int, run_bytes: int, stride_bytes: int) -> int:
     """Forward distance of a concat's first input, of a kernel that copies input after input, row by row.
 
-    lead = _lead(last_rows, last_columns, width, pixel_in, pixel_out, channels, 0)
-    reverse = lead + input_size - output_size
+    Each of its `rows` runs of `run_bytes` is copied as a whole to a row of `stride_bytes` of the output. Later
     inputs are read when the first one is written: they may not be overrun.
     """
     return max(0, (rows - 2) * (stride_bytes - run_bytes)) if rows > 1 else 0
