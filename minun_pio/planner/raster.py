@@ -218,7 +218,7 @@ def resize_distances(
 def concat_first_distance(rows: int, run_bytes: int, stride_bytes: int) -> int:
     """Forward distance of a concat's first input, of a kernel that copies input after input, row by row.
 
-    Each of its `rows` runs of `run_bytes` is copied as a whole to a row of `stride_bytes` of the output. Later
-    inputs are read when the first one is written: they may not be overrun.
+    Each of its `rows` runs of `run_bytes` is copied as a whole to a row of `stride_bytes` of the output.
+    Later inputs are read when the first one is written: they may not be overrun.
     """
     return max(0, (rows - 2) * (stride_bytes - run_bytes)) if rows > 1 else 0
