@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Affine integers as TensorFlow Lite defines them: value = (code - zero_point) * scale.
 
-int8 and int16 tensors have one scale, weights may have one per output channel (`axis`), biases are int32 with
-zero point 0. Encoding rounds half away from zero and saturates, as TensorFlow Lite's quantiser does; NaN
-becomes 0.
+int8 and int16 tensors have one scale, weights may have one per output channel (`axis`), biases are int32
+with zero point 0. Encoding rounds half away from zero and saturates, as TensorFlow Lite's quantiser does;
+NaN becomes 0.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ class Affine:
         return scales.reshape(shape)
 
     def encode(self, values: NDArray[Any]) -> Codes:
-        """`axis` counts the axes of the array that is given, so a format per channel takes no sample axis."""
+        """`axis` counts the axes of the array that is given, so a format per channel takes no sample
+        axis.
+        """
         given = np.asarray(values, dtype=np.float64)
         scaled = given / self.channel_scales(given.ndim)
         rounded = np.trunc(scaled + np.copysign(0.5, scaled))

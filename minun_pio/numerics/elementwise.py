@@ -20,9 +20,9 @@ from minun_pio.numerics import tflite
 from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.format import Codes, Format, Values
-from minun_pio.numerics.operand import Operand
-from minun_pio.numerics.posit import Posit, lowest_bit_exponents
-from minun_pio.numerics.product import product
+from minun_pio.numerics.operand import value_operand
+from minun_pio.numerics.posit import NO_UNIT, Posit, lowest_bit_exponents
+from minun_pio.numerics.product import integers, product
 
 Singles = NDArray[np.float32]
 
@@ -142,7 +142,7 @@ def reduce_sum(x: Codes, fx: Format, axes: Sequence[int], out: Format, keepdims:
         return tflite.reduce_sum(rows, fx, _affine(out)).reshape(shape)
     if fx.family == "float":
         return out.encode(_sequential_sum(_single(rows, fx))).reshape(shape)
-    return _exact_sum(fx.decode(rows), out).reshape(shape)
+    return sum_of_values(fx.decode(rows), out).reshape(shape)
 
 
 def reduce_mean(x: Codes, fx: Format, axes: Sequence[int], out: Format, keepdims: bool = False) -> Codes:
@@ -174,19 +174,21 @@ def mean_rows(rows: Codes, fx: Format, out: Format, count: NDArray[np.int64] | N
         terms = values[place]
         if np.isnan(terms).any():
             continue
-        integers, unit = _common_unit(terms)
-        codes[place] = encode_ratio(out, sum(integers), int(counts[place]), unit)
+        wholes, unit = integers(terms)
+        codes[place] = encode_ratio(out, sum(wholes), int(counts[place]), unit)
     return codes
 
 
 def round_sum(terms: Sequence[tuple[Codes, Format]], out: Format) -> Codes:
     """The exact sum of any number of posit or fixed terms, one rounding; terms broadcast."""
     values = np.stack(np.broadcast_arrays(*(fmt.decode(codes) for codes, fmt in terms)), axis=-1)
-    return _exact_sum(values, out)
+    return sum_of_values(values, out)
 
 
 def squared_distance(x: Codes, fx: Format, b: Codes, fb: Format, out: Format) -> Codes:
-    """sum((x - b)^2) exact, one rounding: x (..., d), b (m, d), result (..., m). float: float32, in order."""
+    """sum((x - b)^2) exact, one rounding: x (..., d), b (m, d), result (..., m). float: float32, in
+    order.
+    """
     points, centres = np.asarray(x)[..., None, :], np.asarray(b)
     if fx.family == "float":
         left, right = _single(points, fx), _single(centres, fb)
@@ -204,9 +206,9 @@ def squared_distance(x: Codes, fx: Format, b: Codes, fb: Format, out: Format) ->
     codes = out.encode(total)
     doubtful = (out.encode(total - error) != out.encode(total + error)) & np.isfinite(total)
     for place in zip(*np.nonzero(doubtful), strict=True):
-        integers, unit = _common_unit(np.concatenate([left[place], right[place]]))
-        half = len(integers) // 2
-        exact = sum((p - q) ** 2 for p, q in zip(integers[:half], integers[half:], strict=True))
+        wholes, unit = integers(np.concatenate([left[place], right[place]]))
+        half = len(wholes) // 2
+        exact = sum((p - q) ** 2 for p, q in zip(wholes[:half], wholes[half:], strict=True))
         codes[place] = encode_ratio(out, exact, 1, 2 * unit)
     return codes
 
@@ -259,7 +261,8 @@ def nearest_away(scaled: Values, fmt: Affine) -> Codes:
     """Half away from zero, zero point added, saturated; NaN to zero."""
     magnitude = np.abs(scaled)
     whole = np.floor(magnitude)
-    whole = np.copysign(whole + (magnitude - whole >= 0.5), scaled) + fmt.zero_point
+    with np.errstate(invalid="ignore"):  # an infinity has no fraction
+        whole = np.copysign(whole + (magnitude - whole >= 0.5), scaled) + fmt.zero_point
     clipped = np.clip(whole, fmt.min_code, fmt.max_code)
     codes: Codes = np.where(np.isnan(clipped), fmt.zero_point, clipped).astype(fmt.storage)
     return codes
@@ -284,17 +287,20 @@ def _sequential_sum(values: Singles) -> Singles:
     return total
 
 
-def _exact_sum(values: Values, out: Format) -> Codes:
-    """Sums over the last axis of exact values, one rounding."""
+def sum_of_values(values: Values, out: Format) -> Codes:
+    """Sums over the last axis of exact float64 values (NaN is NaR), one rounding: shape (..., K) to
+    (...).
+    """
     assert isinstance(out, Posit | Fixed)
     flat = values.reshape(-1, values.shape[-1])
     nar = np.asarray(np.isnan(flat).any(axis=1))
     flat = np.nan_to_num(flat)
-    unit = lowest_bit_exponents(flat).min(axis=1).astype(np.float64)
-    rows = Operand(flat, np.linalg.norm(flat, axis=1) * (1 + 2.0**-20), unit, nar if nar.any() else None)
-    ones = np.ones((1, flat.shape[1]))
-    column = Operand(ones, np.array([math.sqrt(flat.shape[1])]) * (1 + 2.0**-20), np.zeros(1), None)
-    return product(rows, column, None, out).reshape(values.shape[:-1])
+    unit = int(lowest_bit_exponents(flat).min(initial=NO_UNIT))
+    rows = value_operand(flat, unit, nar)
+    ones = value_operand(np.ones((1, flat.shape[1])), 0, None)
+    result = np.empty((len(flat), 1), out.storage)
+    product(rows, ones, None, out, result)
+    return result.reshape(values.shape[:-1])
 
 
 def _sum_is_exact(values: Values) -> NDArray[np.bool_]:
@@ -302,15 +308,3 @@ def _sum_is_exact(values: Values) -> NDArray[np.bool_]:
     unit = lowest_bit_exponents(values).min(axis=-1).astype(np.float64)
     exact: NDArray[np.bool_] = magnitude <= np.exp2(np.minimum(unit + 53.0, 1000.0))
     return exact
-
-
-def _common_unit(values: Values) -> tuple[list[int], int]:
-    """Integers m and one exponent e with values = m * 2^e exactly."""
-    units = lowest_bit_exponents(values)
-    unit = int(units[values != 0].min()) if np.any(values != 0) else 0
-    integers = []
-    for value in values.tolist():
-        numerator, denominator = value.as_integer_ratio()
-        shift = -(denominator.bit_length() - 1) - unit
-        integers.append(numerator << shift if shift >= 0 else numerator >> -shift)
-    return integers, unit

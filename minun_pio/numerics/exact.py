@@ -36,9 +36,17 @@ from minun_pio.numerics.elementwise import (
 )
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.format import Codes, Format
-from minun_pio.numerics.operand import Exact, Operand, Window, operand, patch_operand, patches
+from minun_pio.numerics.operand import (
+    Exact,
+    Window,
+    fits_single,
+    operand,
+    patch_operand,
+    patches,
+    single_operand,
+)
 from minun_pio.numerics.posit import Posit
-from minun_pio.numerics.product import Bias, bias_row, product
+from minun_pio.numerics.product import BLOCK_ENTRIES, Bias, bias_row, product
 
 __all__ = [
     "Window",
@@ -63,6 +71,8 @@ __all__ = [
     "squared_distance",
     "sub",
 ]
+
+_PATCH_BYTES = 1 << 20
 
 
 def dot(
@@ -91,8 +101,21 @@ def dot(
         fx, fw, fo = _exact(x_format), _exact(w_format), _exact(out)
         _one_family(fx, fw, fo, *(() if bias_format is None else (bias_format,)))
         added = bias_row(bias, None if bias_format is None else _exact(bias_format), columns)
-        result = product(operand(rows, fx), operand(np.asarray(w), fw), added, fo)
+        result = _dot_exact(rows, fx, np.asarray(w), fw, added, fo)
     return result.reshape(*np.shape(x)[:-1], columns)
+
+
+def _dot_exact(x: Codes, fx: Exact, w: Codes, fw: Exact, bias: Bias | None, out: Exact) -> Codes:
+    """A block of rows at a time, so that what is decoded and summed stays in the cache."""
+    single = fits_single(x, fx, w, fw, w.shape[1])
+    right = single_operand(w, fw) if single else operand(w, fw)
+    step = max(1, min(BLOCK_ENTRIES // max(w.shape[0], 1), _PATCH_BYTES // max(4 * w.shape[1], 1)))
+    result = np.empty((x.shape[0], w.shape[0]), out.storage)
+    for start in range(0, x.shape[0], step):
+        rows = x[start : start + step]
+        left = single_operand(rows, fx) if single else operand(rows, fx)
+        product(left, right, bias, out, result[start : start + step])
+    return result
 
 
 def dot_batched(a: Codes, a_format: Format, b: Codes, b_format: Format, out: Format) -> Codes:
@@ -136,7 +159,7 @@ def conv(
             fw, fo = _exact(w_format), _exact(out)
             _one_family(x_format, fw, fo, *(() if bias_format is None else (bias_format,)))
             added = bias_row(part_bias, None if bias_format is None else _exact(bias_format), per_out)
-            pieces.append(_conv_exact(part, x_format, operand(flat, fw), added, fo, window))
+            pieces.append(_conv_exact(part, x_format, flat, fw, added, fo, window))
         else:
             zero = x_format.zero_point if isinstance(x_format, Affine) else 0
             rows = patches(part, window, fill=zero)
@@ -145,15 +168,19 @@ def conv(
     return pieces[0] if groups == 1 else np.concatenate(pieces, axis=-1)
 
 
-def _conv_exact(image: Codes, fmt: Exact, w: Operand, bias: Bias | None, out: Exact, window: Window) -> Codes:
-    """A few samples at a time, so that the patches stay small."""
+def _conv_exact(
+    image: Codes, fmt: Exact, kernels: Codes, fw: Exact, bias: Bias | None, out: Exact, window: Window
+) -> Codes:
+    """A few samples at a time, so that their patches stay in the cache."""
+    single = fits_single(image, fmt, kernels, fw, kernels.shape[1])
+    w = single_operand(kernels, fw) if single else operand(kernels, fw)
     height, width = _out_extent(image.shape, window)
-    patch_bytes = 8 * height * width * w.values.shape[1]
-    step = max(1, (1 << 22) // max(patch_bytes, 1))
+    patch_bytes = (4 if single else 8) * height * width * w.values.shape[1]
+    step = max(1, _PATCH_BYTES // max(patch_bytes, 1))
     result = np.empty((image.shape[0], height, width, w.rows), out.storage)
     for start in range(0, image.shape[0], step):
-        rows = patch_operand(image[start : start + step], fmt, window)
-        result[start : start + step] = product(rows, w, bias, out).reshape(-1, height, width, w.rows)
+        rows = patch_operand(image[start : start + step], fmt, window, single)
+        product(rows, w, bias, out, result[start : start + step].reshape(-1, w.rows))
     return result
 
 

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrices of codes made ready for BLAS: values as floats, with what proves a product exact.
 
-A float GEMM computes sums of products exactly, in any order, when every partial sum is a multiple of one unit
-and smaller than 2^24 (float32) or 2^53 (float64) units. Each row therefore carries an upper bound of its
-Euclidean norm (a sum of products is at most |x||w|, Cauchy-Schwarz) and the exponent of its finest unit.
+A float GEMM computes sums of products exactly, in any order, when every partial sum is a multiple of one
+unit and smaller than 2^24 (float32) or 2^53 (float64) units. A sum of products is at most |x||w|
+(Cauchy-Schwarz), so each row carries an upper bound of its Euclidean norm.
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,25 +19,22 @@ from numpy.typing import NDArray
 
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.format import Codes
-from minun_pio.numerics.posit import NO_UNIT, Posit, bit_index, unit_table, value_table
+from minun_pio.numerics.posit import NO_UNIT, Posit, bit_index, lowest_bit_exponents, value_table
 
 Exact = Posit | Fixed
 """Formats whose products are exact dyadic numbers."""
 
-_SINGLE_SCALE = 56  # values within 2^±56 keep squares and sums of squares in float32's normal range
-_NORM_SLACK = 1.0 + 2.0**-10  # covers the rounding of a norm that was summed in float32
-_NO_UNIT8 = 127
+_NORM_SLACK = 1.0 + 2.0**-20
 
 
 @dataclass(frozen=True)
 class Operand:
-    """`values` (rows, K), float32 where the format fits it, else float64; NaR rows hold zeros and are
-    marked.
-    """
+    """`values` (rows, K), NaR as 0 and its rows marked; all are multiples of 2^unit. `norm` bounds each
+    row's norm; one entry stands for all rows."""
 
     values: NDArray[Any]
     norm: NDArray[np.float64]
-    unit: NDArray[np.float64]
+    unit: int
     nar: NDArray[np.bool_] | None
 
     @property
@@ -44,21 +42,67 @@ class Operand:
         return int(self.values.shape[0])
 
     def block(self, start: int, stop: int) -> Operand:
-        nar = None if self.nar is None else self.nar[start:stop]
-        return Operand(self.values[start:stop], self.norm[start:stop], self.unit[start:stop], nar)
+        norm = self.norm if len(self.norm) == 1 else self.norm[start:stop]
+        return replace(
+            self,
+            values=self.values[start:stop],
+            norm=norm,
+            nar=None if self.nar is None else self.nar[start:stop],
+        )
+
+    def norms(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        return np.broadcast_to(self.norm, (self.rows,))[rows]
+
+    def finest_units(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """The finest unit that really occurs in each of `rows`; NO_UNIT in rows of zeros."""
+        distinct, place = np.unique(rows, return_inverse=True)
+        exponents = lowest_bit_exponents(self.values[distinct].astype(np.float64))
+        result: NDArray[np.int64] = exponents.min(axis=1, initial=NO_UNIT)[place]
+        return result
+
+
+def fits_single(x: Codes, fx: Exact, w: Codes, fw: Exact, depth: int) -> bool:
+    """Whether sums of `depth` products are exact in float32, judged by the largest codes. For up to 8
+    bits.
+    """
+    if fx.bits > 8 or fw.bits > 8 or fx.unit_exponent + fw.unit_exponent < -100:
+        return False
+    largest = depth * largest_magnitude(x, fx) * largest_magnitude(w, fw)
+    return largest <= 2.0 ** (24 + fx.unit_exponent + fw.unit_exponent)
+
+
+def largest_magnitude(codes: Codes, fmt: Exact) -> float:
+    """The largest finite |value|, or more."""
+    array = np.asarray(codes)
+    if array.size == 0:
+        return 0.0
+    size = min(max(int(array.max()), -int(array.min())), fmt.max_code)
+    return float(abs(fmt.decode(np.array(size, fmt.storage)))) if size or isinstance(fmt, Posit) else 0.0
+
+
+def single_operand(codes: Codes, fmt: Exact) -> Operand:
+    """In float32, with one bound for all rows."""
+    array = np.asarray(codes)
+    norm = np.array([largest_magnitude(array, fmt) * math.sqrt(array.shape[-1])])
+    return Operand(
+        decode_finite(array, fmt, np.float32), norm, fmt.unit_exponent, nar_rows(array, fmt, axis=1)
+    )
 
 
 def operand(codes: Codes, fmt: Exact) -> Operand:
-    """`codes` (rows, K) of `fmt`, ready for a product."""
-    values = decode_compact(codes, fmt)
-    nar = nar_rows(codes, fmt, axis=1)
-    energy = np.einsum("ij,ij->i", values, values).astype(np.float64)
-    return Operand(values, np.sqrt(energy) * _NORM_SLACK, finest_units(codes, fmt, axis=1), nar)
+    """In float64."""
+    values = decode_finite(codes, fmt, np.float64)
+    return value_operand(values, fmt.unit_exponent, nar_rows(codes, fmt, axis=1))
+
+
+def value_operand(values: NDArray[np.float64], unit: int, nar: NDArray[np.bool_] | None) -> Operand:
+    """Finite float64 `values` (rows, K), all multiples of 2^unit."""
+    return Operand(values, np.sqrt(np.einsum("ij,ij->i", values, values)) * _NORM_SLACK, unit, nar)
 
 
 @dataclass(frozen=True)
 class Window:
-    """A sliding window over (samples, H, W, C): kernel, strides, dilations, pads (top, left, bottom,
+    """A window sliding over (samples, H, W, C): kernel, strides, dilations, pads (top, left, bottom,
     right).
     """
 
@@ -71,7 +115,12 @@ class Window:
         """View of all windows: (samples, out_h, out_w, C, kh, kw), borders holding `fill`."""
         top, left, bottom, right = self.pads
         if any(self.pads):
-            image = np.pad(image, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+            samples, height, width, channels = image.shape
+            padded = np.full(
+                (samples, height + top + bottom, width + left + right, channels), fill, image.dtype
+            )
+            padded[:, top : top + height, left : left + width] = image
+            image = padded
         spread = tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
         windows = sliding_window_view(image, spread, axis=(1, 2))
         return windows[
@@ -80,51 +129,38 @@ class Window:
 
 
 def patches(image: NDArray[Any], window: Window, fill: Any = 0) -> NDArray[Any]:
-    """im2col: (samples, H, W, C) to (samples, out_h, out_w, kh * kw * C), taps in raster order, channels
+    """im2col: (samples, H, W, C) to (samples, out_h, out_w, kh * kw * C): taps in raster order, channels
     last.
     """
     windows = window.over(image, fill).transpose(0, 1, 2, 4, 5, 3)
-    result: NDArray[Any] = windows.reshape(*windows.shape[:3], -1)
-    return result
+    return windows.reshape(*windows.shape[:3], -1)
 
 
-def patch_operand(image: Codes, fmt: Exact, window: Window) -> Operand:
+def patch_operand(image: Codes, fmt: Exact, window: Window, single: bool) -> Operand:
     """The patches of `image` (samples, H, W, C) as rows; decoded once a pixel, not once a patch."""
-    values = decode_compact(image, fmt)
+    values = decode_finite(image, fmt, np.float32 if single else np.float64)
     rows = patches(values, window)
-    energy = np.einsum("nhwc,nhwc->nhw", values, values).astype(np.float64)[..., None]
-    norm = np.sqrt(patches(energy, window).sum(axis=-1)) * _NORM_SLACK
-    unit = patches(finest_units(image, fmt, axis=3)[..., None], window, fill=NO_UNIT).min(axis=-1)
+    rows = rows.reshape(-1, rows.shape[-1])
     marked = nar_rows(image, fmt, axis=3)
     nar = None if marked is None else patches(marked[..., None], window, fill=False).any(axis=-1).ravel()
-    return Operand(rows.reshape(-1, rows.shape[-1]), norm.ravel(), unit.ravel(), nar)
+    if single:
+        norm = np.array([largest_magnitude(image, fmt) * math.sqrt(rows.shape[-1])])
+    else:
+        energy = np.einsum("nhwc,nhwc->nhw", values, values)[..., None]
+        norm = np.sqrt(patches(energy, window).sum(axis=-1)).ravel() * _NORM_SLACK
+    return Operand(rows, norm, fmt.unit_exponent, nar)
 
 
-def decode_compact(codes: Codes, fmt: Exact) -> NDArray[Any]:
-    """Exact values, NaR as 0, in float32 where every value and its square fit, else in float64."""
-    if isinstance(fmt, Fixed):
-        if fmt.width <= 16 and abs(fmt.scale_exp) <= _SINGLE_SCALE:
-            result: NDArray[Any] = np.asarray(codes).astype(np.float32) * np.float32(2.0**fmt.scale_exp)
-            return result
-        return fmt.decode(codes)
-    if fmt.n > 16:
-        return np.nan_to_num(fmt.decode(codes))
-    return np.take(_compact_table(fmt), bit_index(fmt, codes))
-
-
-def finest_units(codes: Codes, fmt: Exact, axis: int) -> NDArray[np.float64]:
-    """The exponent of the finest unit along `axis`: all those values are multiples of 2^unit."""
+def decode_finite(codes: Codes, fmt: Exact, dtype: Any) -> NDArray[Any]:
+    """Exact values, NaR as 0, in float64 or (up to 8 bits) float32."""
     array = np.asarray(codes)
     if isinstance(fmt, Fixed):
-        shape = tuple(extent for i, extent in enumerate(array.shape) if i != axis)
-        return np.full(shape, float(fmt.scale_exp))
+        values = array.astype(dtype)
+        values *= dtype(2.0**fmt.scale_exp)
+        return values
     if fmt.n > 16:
-        result: NDArray[np.float64] = (
-            fmt.unit_exponents(array).min(axis=axis, initial=NO_UNIT).astype(np.float64)
-        )
-        return result
-    units = np.take(_unit_table8(fmt), bit_index(fmt, array)).min(axis=axis, initial=_NO_UNIT8)
-    return np.where(units == _NO_UNIT8, NO_UNIT, units).astype(np.float64)
+        return np.nan_to_num(fmt.decode(array))
+    return np.take(_finite_table(fmt, np.dtype(dtype)), bit_index(fmt, array), mode="clip")
 
 
 def nar_rows(codes: Codes, fmt: Exact, axis: int) -> NDArray[np.bool_] | None:
@@ -137,11 +173,5 @@ def nar_rows(codes: Codes, fmt: Exact, axis: int) -> NDArray[np.bool_] | None:
 
 
 @functools.cache
-def _compact_table(fmt: Posit) -> NDArray[Any]:
-    table = np.nan_to_num(value_table(fmt))
-    return table.astype(np.float32) if fmt.max_scale <= _SINGLE_SCALE else table
-
-
-@functools.cache
-def _unit_table8(fmt: Posit) -> NDArray[np.int8]:
-    return np.minimum(unit_table(fmt), _NO_UNIT8).astype(np.int8)
+def _finite_table(fmt: Posit, dtype: np.dtype[Any]) -> NDArray[Any]:
+    return np.nan_to_num(value_table(fmt)).astype(dtype)

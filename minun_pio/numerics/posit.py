@@ -128,12 +128,13 @@ class Posit:
         elif scale < -self.max_scale:
             code = 1
         else:
-            regime, regime_bits = _regime(scale >> self.es)
+            regime, regime_bits = regime_string(scale >> self.es)
             head = (regime << self.es) | (scale & ((1 << self.es) - 1))
             string = (head << fraction_bits) | (magnitude - (1 << fraction_bits))
             cut = regime_bits + self.es + fraction_bits - (self.n - 1)
             code = (
-                string << -cut if cut <= 0 else (string + (1 << (cut - 1)) - 1 + ((string >> cut) & 1)) >> cut
+                string << -cut if cut <= 0 else (string + (1 << (cut - 1)) - 1 + ((string >> cut) & 1)) >>
+                cut
             )
             code = max(1, min(code, self.max_code))
         return -code if numerator < 0 else code
@@ -152,7 +153,7 @@ def bit_index(fmt: Posit, codes: Codes) -> NDArray[Any]:
     return array.astype(np.int64) & ((1 << fmt.n) - 1)
 
 
-def _regime(k: int) -> tuple[int, int]:
+def regime_string(k: int) -> tuple[int, int]:
     """The regime's bit string for run value k, and its length."""
     return (((1 << (k + 1)) - 1) << 1, k + 2) if k >= 0 else (1, 1 - k)
 
@@ -224,7 +225,7 @@ def _encode_steps(fmt: Posit) -> _EncodeSteps:
     string = np.zeros(2048, np.int64)
     shift = np.ones(2048, np.int64)
     for scale in range(-fmt.max_scale, fmt.max_scale + 1):
-        regime, regime_bits = _regime(scale >> fmt.es)
+        regime, regime_bits = regime_string(scale >> fmt.es)
         head = (regime << fmt.es) | (scale & ((1 << fmt.es) - 1))
         string[scale + 1023] = head << fraction_bits
         shift[scale + 1023] = regime_bits + fmt.es + fraction_bits - (fmt.n - 1)
