@@ -133,8 +133,7 @@ class Posit:
             string = (head << fraction_bits) | (magnitude - (1 << fraction_bits))
             cut = regime_bits + self.es + fraction_bits - (self.n - 1)
             code = (
-                string << -cut if cut <= 0 else (string + (1 << (cut - 1)) - 1 + ((string >> cut) & 1)) >>
-                cut
+                string << -cut if cut <= 0 else (string + (1 << (cut - 1)) - 1 + ((string >> cut) & 1)) >> cut
             )
             code = max(1, min(code, self.max_code))
         return -code if numerator < 0 else code

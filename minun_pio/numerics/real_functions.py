@@ -196,9 +196,9 @@ def elu(x: Real, alpha: float = 1.0) -> Real:
 
 def clipped(x: Real, high: Real) -> Real:
     """x brought to [0, high]."""
-    over = (x.exponent > high.exponent) | ((x.exponent == high.exponent) & (x.significand >
-    high.significand)) out = choose(x.negative | (x.significand == 0), ZERO, choose(over, high, x)) return
-    choose(x.undefined, x, out)
+    over = (x.exponent > high.exponent) | ((x.exponent == high.exponent) & (x.significand > high.significand))
+    out = choose(x.negative | (x.significand == 0), ZERO, choose(over, high, x))
+    return choose(x.undefined, x, out)
 
 
 def hard_sigmoid(x: Real, alpha: float = 0.2, beta: float = 0.5) -> Real:
