@@ -88,8 +88,8 @@ MINUN_NOINLINE typename Out::Code round_quotient(Decoded a, Decoded b) {
 
 }  // namespace detail
 
-// Posit and fixed-point. NaR in gives NaR; x / 0 is NaR, in fixed-point the largest code, for x < 0 the
-// smallest.
+// Posit and fixed-point. NaR in gives NaR; x / 0 is NaR, in fixed-point the outermost code of x's sign
+// (0 / 0: 0).
 template <class Out, class A, class B, bool Floating = detail::IsFloat<A>::kValue>
 struct Arithmetic {
   typedef typename Out::Code Code;
@@ -117,7 +117,8 @@ struct Arithmetic {
     if (nar(a, b)) return Out::nar();
     if (b == 0) {
       if (Out::kHasNaR) return Out::nar();
-      return a < 0 ? Out::kMinCode : Out::kMaxCode;
+      return a < 0 ? Out::kMinCode : a > 0 ? Out::kMaxCode
+                                           : static_cast<Code>(0);
     }
     return detail::round_quotient<Out>(detail::decode<A>(a), detail::decode<B>(b));
   }

@@ -46,16 +46,10 @@ inline float join_float(Decoded value, bool odd) {
   return float_of(sign | ((exponent >= -126 ? static_cast<uint32_t>(exponent + 126) << 23 : 0u) + kept));
 }
 
-// NaN's code: NaR, or the most negative code where there is none.
-template <class Out>
-inline typename Out::Code undefined_code() {
-  return Out::kHasNaR ? Out::nar() : Out::kMinCode;
-}
-
 template <class Out, class In, bool ToFloat = IsFloat<Out>::kValue, bool FromFloat = IsFloat<In>::kValue>
 struct Conversion {  // posit and fixed-point among each other
   static inline typename Out::Code apply(typename In::Code code) {
-    if (In::is_nar(code)) return undefined_code<Out>();
+    if (In::is_nar(code)) return Out::nar();
     const Decoded value = decode<In>(code);
     return encode32<Out>(value.mantissa, value.exponent);
   }
@@ -75,7 +69,7 @@ struct Conversion<Out, In, false, true> {
     Decoded value;
     const float number = In::to_float(code);
     if (split_float(number, &value)) return encode32<Out>(value.mantissa, value.exponent);
-    if (Out::kHasNaR || number != number) return undefined_code<Out>();
+    if (Out::kHasNaR || number != number) return Out::nar();
     return number > 0 ? Out::kMaxCode : Out::kMinCode;
   }
 };
@@ -121,7 +115,7 @@ void convert_to_affine(const typename In::Code* in, typename Out::Code* out, int
     const Decoded value = detail::decode<In>(code);
     const int32_t steps =
         detail::steps_of(detail::magnitude_of(value.mantissa), value.exponent, scale, scale_exponent);
-    out[i] = In::is_nar(code) ? Out::kMinCode
+    out[i] = In::is_nar(code) ? static_cast<typename Out::Code>(zero_point)
                               : detail::place_code<Out>(zero_point + (value.mantissa < 0 ? -steps : steps));
   }
 }
@@ -133,7 +127,7 @@ void quantise(const typename In::Code* in, typename Out::Code* out, int32_t coun
     const float scaled = rounded(In::to_float(Where::load(in + i)) / scale);
     int32_t steps;
     if (scaled != scaled) {
-      out[i] = Out::kMinCode;
+      out[i] = static_cast<typename Out::Code>(zero_point);
       continue;
     }
     if (scaled >= 1048576.0f) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the integer kernels with TensorFlow Lite's arithmetic: their multipliers, shifts and zero points."""
+"""Calls of the kernels with TensorFlow Lite's arithmetic: their multipliers, shifts and zero points."""
 
 from __future__ import annotations
 

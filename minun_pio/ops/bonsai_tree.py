@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """bonsai_tree: the scores of a Bonsai tree, only the nodes on the path being evaluated.
 
-Inputs z (1, d), W and V constant (nodes * classes, d), node-major, T constant (internal nodes, d). Attributes:
-depth, classes, sigma (default 1), gate 'tanh' (default) or 'clip' (to -1..1, as SeeDot's models have it). Output
-(1, classes): sum over the path of (W z) * gate(sigma * V z). The path goes from node n to 2n + 1 where the
-exact T[n] . z > 0, else to 2n + 2. W z, V z, the product with sigma and the gate are each rounded to the output
-format, the sum of their products once more.
+Inputs z (1, d), W and V constant (nodes * classes, d), node-major, T constant (internal nodes, d).
+Attributes: depth, classes, sigma (default 1), gate 'tanh' (default) or 'clip' (to -1..1, as SeeDot's models
+have it). Output (1, classes): sum over the path of (W z) * gate(sigma * V z). The path goes from node n to
+2n + 1 where the exact T[n] . z > 0, else to 2n + 2. W z, V z, the product with sigma and the gate are each
+rounded to the output format, the sum of their products once more.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from minun_pio.ir import Node, Shape
 from minun_pio.numerics import exact, functions
+from minun_pio.numerics.elementwise import sum_of_values
 from minun_pio.numerics.fixed import Fixed
+from minun_pio.numerics.floats import Float32
 from minun_pio.numerics.format import Codes, Format
-from minun_pio.numerics.operand import Operand, operand
-from minun_pio.numerics.posit import Posit, lowest_bit_exponents
-from minun_pio.numerics.product import product
+from minun_pio.numerics.posit import Posit
 from minun_pio.ops.bounds import clamp, code_bounds
 from minun_pio.ops.calling import activation, input_format, input_shape
 from minun_pio.ops.elementwise_unary import function_table
@@ -151,12 +151,17 @@ def _path(node: Node, positive: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def _positive(z: Codes, fz: Format, t: Codes, ft: Format) -> NDArray[np.bool_]:
-    """Where the exact t . z is above zero: a posit never rounds to zero, so its sign tells. NaR is not above."""
-    if isinstance(fz, Posit | Fixed) and isinstance(ft, Posit | Fixed):
-        return product(operand(z, fz), operand(t, ft), None, Posit(8, 0)) > 0
-    from minun_pio.numerics.floats import Float32
+    """Where the exact t . z is above zero. NaR is not.
 
-    return exact.dot(z, fz, t, ft, None, None, Float32()) > 0
+    The product is rounded to a format that keeps its sign: a posit never rounds to zero, and in fixed-point
+    the unit is that of the exact sum.
+    """
+    sign: Format = fz
+    if isinstance(fz, Fixed) and isinstance(ft, Fixed):
+        sign = Fixed(32, fz.scale_exp + ft.scale_exp)
+    elif not isinstance(fz, Posit):
+        sign = Float32()
+    return np.asarray(exact.dot(z, fz, t, ft, None, None, sign) > 0)
 
 
 def _sum_of_products(a: Codes, b: Codes, out: Format) -> Codes:
@@ -170,16 +175,10 @@ def _sum_of_products(a: Codes, b: Codes, out: Format) -> Codes:
         return out.encode(total)
     if out.bits > 16:  # products of 32-bit numbers do not fit a float64
         left, right = a.transpose(0, 2, 1)[:, :, None, :], b.transpose(0, 2, 1)[:, :, :, None]
-        return exact.dot_batched(left, out, right, out, out)[:, :, 0, 0]
+        codes: Codes = exact.dot_batched(left, out, right, out, out)[:, :, 0, 0]
+        return codes
     values = (out.decode(a) * out.decode(b)).transpose(0, 2, 1)
-    rows = np.ascontiguousarray(values.reshape(-1, values.shape[-1]))
-    nar = np.isnan(rows).any(axis=1)
-    rows = np.nan_to_num(rows)
-    unit = lowest_bit_exponents(rows).min(axis=1).astype(np.float64)
-    terms = Operand(rows, np.linalg.norm(rows, axis=1) * (1 + 2.0**-20), unit, nar if nar.any() else None)
-    ones = np.ones((1, rows.shape[1]))
-    column = Operand(ones, np.full(1, rows.shape[1] ** 0.5 * (1 + 2.0**-20)), np.zeros(1), None)
-    return product(terms, column, None, out).reshape(values.shape[:-1])
+    return sum_of_values(values, out)
 
 
 OPERATOR = BonsaiTree()

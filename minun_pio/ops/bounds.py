@@ -35,7 +35,7 @@ def fused_bounds(attrs: Mapping[str, Any]) -> Bounds | None:
 
 
 def ordered(codes: NDArray[Any], fmt: Format | None) -> NDArray[Any]:
-    """Something that compares as the device compares codes: 16-bit floats by value, all others as they are."""
+    """What compares as the device compares codes: 16-bit floats by value, all others as they are."""
     if fmt is not None and np.dtype(fmt.storage) == np.dtype(np.uint16):
         return fmt.decode(codes)
     return codes

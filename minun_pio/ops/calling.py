@@ -90,7 +90,7 @@ def elementwise_traits(binding: Binding, scratch_bytes: int = 0, scratch_align: 
 
 
 def lane_traits(binding: Binding) -> Traits:
-    """Traits of a kernel that reads a whole lane (row) before it writes element i where it last read element i."""
+    """Traits of a kernel that reads a lane before it writes it, element i last where element i is written."""
     same_width = element_bytes(input_format(binding, 0)) == element_bytes(binding.out_formats[0])
     return Traits(in_place=((0, 0),)) if same_width and not in_flash(binding, 0) else Traits()
 
@@ -102,7 +102,7 @@ def same_format(binding: Binding) -> Format:
         if fmt is not None and fmt != first and fmt.family in ("posit", "fixed", "affine", "float"):
             raise MinunError(
                 "op.format",
-                f"all tensors must have one format, found {first.name} and {fmt.name}; put a convert node between",
+                f"{first.name} and {fmt.name} found where one format is needed; put a convert node between",
                 f"node '{binding.node.name}' ({binding.node.op})",
             )
     return first

@@ -36,7 +36,7 @@ class Concat(Movement):
                     node, f"input {index} is {shape}, which differs from {first} outside axis {axis}"
                 )
             total += shape[axis]
-        return [(*first[:axis], total, *first[axis + 1:])]
+        return [(*first[:axis], total, *first[axis + 1 :])]
 
     def move(self, node: Node, inputs: Sequence[NDArray[Any] | None]) -> list[NDArray[Any]]:
         parts = [part for part in inputs if part is not None]

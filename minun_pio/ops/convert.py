@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""convert: the same values in another format, of any family, rounded once (quantise and dequantise among them)."""
+"""convert: the same values in another format of any family, rounded once (quantise and dequantise too)."""
 
 from __future__ import annotations
 

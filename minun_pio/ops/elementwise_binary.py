@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """add, sub, mul, div, maximum, minimum with numpy's broadcasting; either input may be constant.
 
-The first four give the exact result rounded once into any format of the inputs' family (attribute `clip`: then
-clamped); division by zero gives NaR, in fixed-point the largest code of the dividend's sign. maximum and
-minimum pick codes of one format.
+The first four give the exact result rounded once into any format of the inputs' family (attribute `clip`:
+then clamped); division by zero gives NaR, in fixed-point the outermost code of the dividend's sign. maximum
+and minimum pick codes of one format.
 """
 
 from __future__ import annotations

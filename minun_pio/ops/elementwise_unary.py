@@ -2,7 +2,8 @@
 """Functions of one number: sigmoid, tanh, exp, log, sqrt, erf, gelu, silu, softplus, elu, leaky_relu, ….
 
 Formats of up to 8 bits use a correctly rounded table over all codes; wider ones the integer arithmetic of
-`minun/functions.h`. Attributes: gelu approximate ('none' | 'tanh'); leaky_relu, elu alpha; hard_sigmoid alpha, beta.
+`minun/functions.h`. Attributes: gelu has approximate ('none' | 'tanh'); leaky_relu and elu alpha;
+hard_sigmoid alpha and beta.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def code_literal(code: Any, fmt: Format) -> str:
 
 
 def float_literal(value: float) -> str:
-    """A float32 as a C++ literal that reads back to the same bits (infinities and NaN as constant expressions)."""
+    """A float32 as a C++ literal that reads back to the same bits; infinities and NaN as expressions."""
     narrowed = np.float32(value)
     if math.isnan(narrowed):
         return "(0.0f / 0.0f)"

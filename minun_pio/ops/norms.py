@@ -2,8 +2,8 @@
 """layer_norm, l2_norm: rows brought to mean 0 and deviation 1, lanes brought to length 1.
 
 layer_norm x, scale?, bias? (constants over the normalised elements): over all axes from `axis` on, attribute
-epsilon (1e-5). l2_norm along `axis`: x / max(length, epsilon), 0 where the length is 0. Both are computed with
-32-bit significands (`minun/real.h`) and rounded once.
+epsilon (1e-5). l2_norm along `axis`: x / max(length, epsilon), 0 where the length is 0. Both are computed
+with 32-bit significands (`minun/real.h`) and rounded once.
 """
 
 from __future__ import annotations

@@ -58,14 +58,16 @@ def _order(window: Window) -> WindowOrder:
 
     channels = window.shape[3]
     return WindowOrder(
-        *window.out_shape[1:3],
-        *window.kernel,
-        window.shape[2],
-        channels,
-        channels,
-        channels,
-        source(0),
-        source(1),
+        out_height=window.out_shape[1],
+        out_width=window.out_shape[2],
+        kernel_height=window.kernel[0],
+        kernel_width=window.kernel[1],
+        in_width=window.shape[2],
+        in_channels=channels,
+        out_channels=channels,
+        groups=channels,
+        row=source(0),
+        column=source(1),
     )
 
 

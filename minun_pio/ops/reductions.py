@@ -130,14 +130,14 @@ class ExtremeReduction(Reduction):
         kept = [axis for axis in range(rank) if axis not in axes]
         order = (0, *(axis + 1 for axis in (*kept, *axes)))
         rows = x.transpose(order).reshape(x.shape[0], *(x.shape[axis + 1] for axis in kept), -1)
-        best = rows[..., 0]
+        best: NDArray[Any] = rows[..., 0]
         for k in range(1, rows.shape[-1]):
             left, right = ordered(best, fmt), ordered(rows[..., k], fmt)
             best = np.where(left < right if self.largest else right < left, rows[..., k], best)
         if _keepdims(node):
             shape = tuple(1 if axis in axes else x.shape[axis + 1] for axis in range(rank))
             best = best.reshape(x.shape[0], *shape)
-        return best
+        return np.ascontiguousarray(best)
 
     def reference(self, node: Node, inputs: Sequence[Floats | None]) -> list[Floats]:
         assert inputs[0] is not None
@@ -156,9 +156,10 @@ class ExtremeReduction(Reduction):
     def emit(self, binding: Binding) -> Call:
         args, tables, _ = _walks(binding)
         fmt = same_format(binding)
+        largest = "true" if self.largest else "false"
         return Call(
             header="minun/reduce.h",
-            function=f"minun::reduce_extreme<{fmt.cpp}, {'true' if self.largest else 'false'}, {where(binding, 0)}>",
+            function=f"minun::reduce_extreme<{fmt.cpp}, {largest}, {where(binding, 0)}>",
             args=("{in0}", "{out0}", *args),
             tables=tables,
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""reshape: the same codes in the same order under another shape (also flatten, squeeze, unsqueeze, identity)."""
+"""reshape: the same codes in the same order under another shape (flatten, squeeze, unsqueeze, identity)."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """resize: x to the full shape `sizes`, nearest or linear.
 
-Attributes: mode 'nearest' | 'linear'; coordinate 'half_pixel' | 'pytorch_half_pixel' | 'half_pixel_symmetric' |
-'asymmetric' | 'align_corners' | 'tf_half_pixel_for_nn'; nearest_mode 'round_prefer_floor' | 'round_prefer_ceil' |
-'floor' | 'ceil'; optionally `scales` per axis where they are not sizes / shape.
+Attributes: mode 'nearest' | 'linear'; coordinate 'half_pixel' | 'pytorch_half_pixel' | 'half_pixel_symmetric'
+| 'asymmetric' | 'align_corners' | 'tf_half_pixel_for_nn'; nearest_mode 'round_prefer_floor' |
+'round_prefer_ceil' | 'floor' | 'ceil'; optionally `scales` per axis where they are not sizes / shape.
 
-Nearest moves codes. Linear (at most two axes change, their neighbours are weighted): posit and fixed-point take the
-weights in 1/32768ths and round the exact sum once; float32 interpolates along the last axis, then along
-the other; affine is TensorFlow Lite's ResizeBilinearInteger (weights in 1/1024ths, halves away from zero).
+Nearest moves codes. Linear (at most two axes change, their neighbours are weighted): posit and fixed-point
+take the weights in 1/32768ths and round the exact sum once; float32 interpolates along the last axis, then
+along the other; affine is TensorFlow Lite's ResizeBilinearInteger (weights in 1/1024ths, halves away from
+zero).
 """
 
 from __future__ import annotations
@@ -22,11 +23,8 @@ from numpy.typing import NDArray
 
 from minun_pio.ir import Node, Shape
 from minun_pio.numerics.affine import Affine
-from minun_pio.numerics.fixed import Fixed
+from minun_pio.numerics.elementwise import sum_of_values
 from minun_pio.numerics.format import Codes, Format
-from minun_pio.numerics.operand import operand
-from minun_pio.numerics.posit import Posit
-from minun_pio.numerics.product import product
 from minun_pio.ops.calling import activation, code_type, input_format, input_shape, shape_table
 from minun_pio.ops.operator import Binding, Call, Floats, Table, Traits
 from minun_pio.ops.shapes import elements, refuse, required
@@ -89,7 +87,7 @@ def _line(node: Node, axis: int, extent: int, out: int) -> Line:
             weight.append(0.0)
             continue
         position = min(max(position, 0.0), extent - 1.0)
-        base = min(int(math.floor(position)), extent - 1)
+        base = min(math.floor(position), extent - 1)
         low.append(base)
         high.append(min(base + 1, extent - 1))
         weight.append(position - base)
@@ -235,7 +233,7 @@ def _steps(weights: NDArray[np.float64], fmt: Format) -> NDArray[np.int64]:
 
 
 def _interpolate(corners: list[Codes], grid: Grid, fmt: Format) -> Codes:
-    """corners: low-low, low-high, high-low, high-high, each (samples, outer, rows, middle, columns, inner)."""
+    """Corners low-low, low-high, high-low, high-high: (samples, outer, rows, middle, columns, inner) each."""
     if fmt.family == "float":
         return _interpolate_float(corners, grid, fmt)
     unit = 1 << (_AFFINE_BITS if isinstance(fmt, Affine) else _WEIGHT_BITS)
@@ -246,21 +244,17 @@ def _interpolate(corners: list[Codes], grid: Grid, fmt: Format) -> Codes:
         total = sum(c.astype(np.int64) * f for c, f in zip(corners, factors, strict=True))
         assert isinstance(total, np.ndarray)
         half = np.where(total > 0, unit * unit // 2, -(unit * unit // 2))
-        return (np.sign(total + half) * (np.abs(total + half) // (unit * unit))).astype(fmt.storage)
-    assert isinstance(fmt, Posit | Fixed)
-    result = np.empty(corners[0].shape, fmt.storage)
-    weights = Fixed(32, -2 * _WEIGHT_BITS)
-    flat = np.stack([np.broadcast_to(f, corners[0].shape[2:]) for f in factors], axis=-1)
-    keys, where = np.unique(flat.reshape(-1, 4), axis=0, return_inverse=True)
-    where = where.reshape(flat.shape[:-1])
-    stacked = np.stack(corners, axis=-1)
-    for index, key in enumerate(keys):
-        chosen = where == index
-        used = stacked[:, :, chosen, :]
-        rows = np.ascontiguousarray(used.reshape(-1, 4))
-        codes = product(operand(rows, fmt), operand(key[None, :].astype(np.int32), weights), None, fmt)
-        result[:, :, chosen] = codes.reshape(used.shape[:-1])
-    return result
+        nudged = total + half
+        codes: Codes = (np.sign(nudged) * (np.abs(nudged) // (unit * unit))).astype(fmt.storage)
+        return codes
+    # Each product in two parts, so that even 32-bit numbers times 30-bit weights are exact in float64.
+    unit_value = 2.0 ** (-2 * _WEIGHT_BITS)
+    terms = []
+    for corner, factor in zip(corners, factors, strict=True):
+        values = fmt.decode(corner)
+        upper = (factor >> _WEIGHT_BITS) << _WEIGHT_BITS
+        terms += [values * (upper * unit_value), values * ((factor - upper) * unit_value)]
+    return sum_of_values(np.stack(terms, axis=-1), fmt)
 
 
 def _interpolate_float(corners: list[Codes], grid: Grid, fmt: Format) -> Codes:

@@ -28,7 +28,8 @@ class Reverse(StridedMovement):
     def move(self, node: Node, inputs: Sequence[NDArray[Any] | None]) -> list[NDArray[Any]]:
         (x,) = inputs
         assert x is not None
-        return [contiguous(np.flip(x, [int(axis) % (x.ndim - 1) + 1 for axis in node.attrs["axes"]]))]
+        axes = tuple(int(axis) % (x.ndim - 1) + 1 for axis in node.attrs["axes"])
+        return [contiguous(np.flip(x, axes))]
 
     def walk(self, node: Node, shape: Shape) -> Walk:
         strides = list(strides_of(shape))

@@ -50,9 +50,11 @@ class Sign:
     def _codes(self, x: Codes, fmt: Format) -> Codes:
         if np.dtype(fmt.storage) == np.dtype(np.uint16):
             bit = np.uint16(0x8000)
-            return x & ~bit if self.magnitude else x ^ bit
+            flipped: Codes = x & ~bit if self.magnitude else x ^ bit
+            return flipped
         if not isinstance(fmt, Posit | Fixed | Affine):
-            return np.abs(x) if self.magnitude else -x
+            turned_float: Codes = np.abs(x) if self.magnitude else -x
+            return turned_float
         zero = fmt.zero_point if isinstance(fmt, Affine) else 0
         wide = x.astype(np.int64) - zero
         turned = (np.abs(wide) if self.magnitude else -wide) + zero

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""softmax along `axis`: exp(x - max) / sum, in 32-bit integer arithmetic, rounded once; int8 as TensorFlow Lite."""
+"""softmax along `axis`: exp(x - max) / sum in 32-bit integer arithmetic, rounded once; int8 as TensorFlow
+Lite.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax of int8 codes in TensorFlow Lite's reference arithmetic, to the bit.
 
-Sources: `tensorflow/lite/kernels/internal/reference/softmax.h`, `quantization_util.cc` (PreprocessSoftmaxScaling,
-CalculateInputRadius) and gemmlowp's `fixedpoint.h` (exp_on_negative_values, one_over_one_plus_x_for_x_in_0_1).
-A fixed-point number with k integer bits is an int32 in units of 2^(k - 31).
+Sources: `tensorflow/lite/kernels/internal/reference/softmax.h`, `quantization_util.cc`
+(PreprocessSoftmaxScaling and CalculateInputRadius) and gemmlowp's `fixedpoint.h` (exp_on_negative_values and
+one_over_one_plus_x_for_x_in_0_1). A fixed-point number with k integer bits is an int32 in units of
+2^(k - 31).
 """
 
 from __future__ import annotations

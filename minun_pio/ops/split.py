@@ -29,7 +29,7 @@ class Split(Movement):
         sizes = tuple(int(size) for size in node.attrs["sizes"])
         if sum(sizes) != shape[axis] or min(sizes, default=0) < 1 or len(sizes) != len(node.outputs):
             raise refuse(node, f"sizes {sizes} do not cut {shape[axis]} into {len(node.outputs)} parts")
-        return [(*shape[:axis], size, *shape[axis + 1:]) for size in sizes]
+        return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
 
     def move(self, node: Node, inputs: Sequence[NDArray[Any] | None]) -> list[NDArray[Any]]:
         (x,) = inputs

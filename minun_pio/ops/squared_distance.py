@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""squared_distance: x (1, d), b constant (m, d) -> (1, m), the exact sum of (x - b)^2, rounded once (ProtoNN)."""
+"""squared_distance: x (1, d), b constant (m, d) -> (1, m): the exact sum of (x - b)^2, rounded once."""
 
 from __future__ import annotations
 

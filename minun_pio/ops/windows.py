@@ -48,7 +48,7 @@ class Window:
         return np.clip(indices, 0, extent - 1), present
 
     def patches(self, x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """x (samples, 1, H, W, C) -> patches (samples, 1, out_h, out_w, C, kh*kw) and presence (out_h, out_w, kh*kw)."""
+        """Patches (samples, 1, out_h, out_w, C, kh*kw) of x, and which are present (out_h, out_w, kh*kw)."""
         row, row_present = self.rows(0)
         column, column_present = self.rows(1)
         out_h, out_w = self.out_shape[1:3]
