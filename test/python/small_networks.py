@@ -145,3 +145,58 @@ def branches() -> Graph:
         ("o", "x"),
         {"w": rng.normal(size=(6, 4)), "v": rng.normal(size=(2, 4))},
     )
+
+
+def convolutions(seed: int = 9) -> Graph:
+    """conv, depthwise, max-pool, two branches joined along the channels, mean, dense, softmax, argmax."""
+    rng = np.random.default_rng(seed)
+
+    def weights(*shape: int) -> np.ndarray:
+        return rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))
+
+    return Graph(
+        "convolutions",
+        tensors(
+            x=(1, 8, 8, 2),
+            w1=(6, 3, 3, 2),
+            b1=(6,),
+            c1=(1, 8, 8, 6),
+            w2=(6, 3, 3, 1),
+            c2=(1, 8, 8, 6),
+            p=(1, 4, 4, 6),
+            w3=(4, 1, 1, 6),
+            left=(1, 4, 4, 4),
+            w4=(5, 3, 3, 6),
+            right=(1, 4, 4, 5),
+            both=(1, 4, 4, 9),
+            m=(1, 9),
+            w5=(4, 9),
+            b5=(4,),
+            s=(1, 4),
+            q=(1, 4),
+            k=(1,),
+        ),
+        (
+            Node("conv", "conv", ("x", "w1", "b1"), ("c1",), {"pads": (1, 1, 1, 1), "clip": (0.0, None)}),
+            Node("depthwise", "conv", ("c1", "w2", ""), ("c2",), {"pads": (1, 1, 1, 1), "groups": 6}),
+            Node("pool", "max_pool", ("c2",), ("p",), {"kernel": (2, 2), "strides": (2, 2)}),
+            Node("pointwise", "conv", ("p", "w3", ""), ("left",), {"clip": (0.0, 6.0)}),
+            Node("wide", "conv", ("p", "w4", ""), ("right",), {"pads": (1, 1, 1, 1)}),
+            Node("join", "concat", ("left", "right"), ("both",), {"axis": 3}),
+            Node("mean", "reduce_mean", ("both",), ("m",), {"axes": (1, 2), "keepdims": False}),
+            Node("head", "dense", ("m", "w5", "b5"), ("s",)),
+            Node("scores", "softmax", ("s",), ("q",), {"axis": 1}),
+            Node("best", "argmax", ("q",), ("k",), {"axis": 1, "keepdims": False}),
+        ),
+        ("x",),
+        ("q", "k"),
+        {
+            "w1": weights(6, 3, 3, 2),
+            "b1": rng.normal(size=6),
+            "w2": weights(6, 3, 3, 1),
+            "w3": weights(4, 1, 1, 6),
+            "w4": weights(5, 3, 3, 6),
+            "w5": weights(4, 9),
+            "b5": rng.normal(size=4),
+        },
+    )
