@@ -99,8 +99,9 @@ def start(board: str, firmware: str | os.PathLike[str], folder: str | os.PathLik
             board, process.pid, _start_time(process.pid), str(place / "port"), str(image), monitor
         )
         _link(tty, place / "port")
-        _write(place / "board.json", json.dumps(started.__dict__, indent=1))
-        _write(_registry_entry(place), str(place))
+        told = json.dumps(started.__dict__, indent=1)
+        _write(_registry_entry(place), told)
+        _write(place / "board.json", told)
     except BaseException:
         process.kill()
         process.wait()
@@ -109,12 +110,9 @@ def start(board: str, firmware: str | os.PathLike[str], folder: str | os.PathLik
 
 
 def running(folder: str | os.PathLike[str]) -> VirtualBoard | None:
-    """The board alive in `folder`, or None."""
-    try:
-        found = VirtualBoard(**json.loads((Path(folder) / "board.json").read_text()))
-    except (OSError, ValueError, TypeError):
-        return None
-    return found if _start_time(found.pid) == found.started else None
+    """The board alive in `folder`, or None. It is found, too, when the folder was deleted under it."""
+    place = Path(folder).absolute()
+    return _read(place / "board.json") or _read(_registry_entry(place))
 
 
 def stop(folder: str | os.PathLike[str]) -> bool:
@@ -134,13 +132,12 @@ def stop(folder: str | os.PathLike[str]) -> bool:
 def all_running() -> list[VirtualBoard]:
     """Every board this user has running, in any project, in the order of their folders."""
     boards = []
-    for entry in sorted((cache_dir() / "boards").glob("*")):
-        with contextlib.suppress(OSError):
-            found = running(entry.read_text())
-            if found is None:
-                entry.unlink(missing_ok=True)
-            else:
-                boards.append(found)
+    for entry in (cache_dir() / "boards").glob("*"):
+        found = _read(entry)
+        if found is None:
+            entry.unlink(missing_ok=True)
+        else:
+            boards.append(found)
     return sorted(boards, key=lambda board: board.port)
 
 
@@ -200,6 +197,15 @@ def _monitor_path(place: Path) -> str:
 
 def _registry_entry(place: Path) -> Path:
     return cache_dir() / "boards" / hashlib.sha256(str(place).encode()).hexdigest()[:16]
+
+
+def _read(path: Path) -> VirtualBoard | None:
+    """The board a file tells of, if its very process is alive."""
+    try:
+        found = VirtualBoard(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return found if _start_time(found.pid) == found.started else None
 
 
 def _write(path: Path, text: str) -> None:

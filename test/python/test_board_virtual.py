@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import struct
 import time
 from collections.abc import Iterator
@@ -127,6 +128,18 @@ def test_the_next_upload_ends_the_board_and_stop_leaves_nothing(project: Path) -
     assert not os.path.exists(after.monitor)
     with pytest.raises(MinunError, match="no virtual board runs here"):
         virtual.reset(place)
+
+
+def test_a_board_whose_folder_was_deleted_is_still_found_and_ended(project: Path) -> None:
+    pio(project, "run", "-e", "native", "-t", "upload")
+    place = virtual.board_dir(project, "native")
+    board = virtual.running(place)
+    assert board is not None
+    shutil.rmtree(place)
+    assert virtual.running(place) == board
+    assert board in virtual.all_running()
+    assert virtual.stop(place)
+    assert virtual._start_time(board.pid) == 0
 
 
 def test_stop_never_ends_a_process_that_is_not_the_boards(tmp_path: Path) -> None:
