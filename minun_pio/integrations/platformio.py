@@ -85,7 +85,7 @@ def _extend(env: Any, project_env: Any, source_env: Any, root: Path, targets: li
     source_env.BuildSources(os.path.join("$BUILD_DIR", _VARIANT), include)
     _add_targets(project_env, setup)
     if str(project_env.GetProjectOption("custom_minun_no_heap", "no")).lower() in ("yes", "true", "1", "on"):
-        project_env.AddPostAction("$PROGPATH", _check_heap)
+        project_env.AddPostAction("$PROGPATH", project_env.VerboseAction(_check_heap, "Checking for a heap"))
 
 
 def _check_heap(target: Any, source: Any, env: Any) -> int:
@@ -205,13 +205,18 @@ def _add_targets(env: Any, setup: Setup) -> None:
     def collect(target: Any, source: Any, env: Any) -> int:
         return _guarded(lambda: _collect(env, setup))
 
-    env.AddCustomTarget("minun_search", None, search, "Search formats", "Search number formats again")
-    env.AddCustomTarget(
-        "minun_report", None, report, "Model report", "What was decided for each model and why"
-    )
-    env.AddCustomTarget(
-        "minun_collect", None, collect, "Collect answers", "Run samples on the board, compare"
-    )
+    for name, action, doing, title, description in (
+        ("minun_search", search, "Searching formats", "Search formats", "Search number formats again"),
+        ("minun_report", report, "Reporting", "Model report", "What was decided for each model and why"),
+        (
+            "minun_collect",
+            collect,
+            "Collecting answers",
+            "Collect answers",
+            "Run samples on the board, compare",
+        ),
+    ):
+        env.AddCustomTarget(name, None, env.VerboseAction(action, doing), title, description)
 
 
 def _report(env: Any, setup: Setup) -> None:
