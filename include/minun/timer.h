@@ -84,24 +84,23 @@ struct BoardClock {
 
 #elif defined(MINUN_VIRTUAL_ARM)
 
-// Timer 0 of QEMU's mps2 machines: 25 MHz, and -icount shift=10 makes an instruction 1024 ns, so 25.6 counts are one.
-// Interrupts are off meanwhile, their instructions would count.
+// The dual timer of QEMU's mps2 machines: 25 MHz through 16, and -icount shift=10 makes an instruction 1024 ns, so 1.6
+// counts are one; wraps after 2,684 million. Interrupts are off meanwhile, their instructions would count.
 struct BoardClock {
-  enum { kKind = kEmulatedInstructions,
-         kScaleNumerator = 5,
-         kScaleDenominator = 128 };
+  enum { kKind = kEmulatedInstructions };
+  enum { kScaleNumerator = 5,
+         kScaleDenominator = 8 };
 
   static void start() {
-    volatile uint32_t* const timer = reinterpret_cast<volatile uint32_t*>(0x40000000);
+    volatile uint32_t* const timer = reinterpret_cast<volatile uint32_t*>(0x40002000);
     __asm__ volatile("cpsid i" ::
                          : "memory");
-    timer[2] = 0xFFFFFFFFu;  // reload
-    timer[0] = 1;            // run
-    timer[1] = 0xFFFFFFFFu;  // value, counting down
+    timer[2] = 0x86;         // control: run, 32 bits, through 16
+    timer[0] = 0xFFFFFFFFu;  // load, counting down
   }
 
   static uint32_t stop() {
-    const uint32_t value = reinterpret_cast<volatile uint32_t*>(0x40000000)[1];
+    const uint32_t value = reinterpret_cast<volatile uint32_t*>(0x40002000)[1];
     __asm__ volatile("cpsie i" ::
                          : "memory");
     return 0xFFFFFFFFu - value;

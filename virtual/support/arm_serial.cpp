@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UART0 of QEMU's mps2 machines (ARM CMSDK). Timer 1 wakes an idle board every 10 ms; timer 0 is left to
-// minun/timer.h.
+// UART0 of QEMU's mps2 machines (ARM CMSDK). Timer 1 wakes an idle board every 10 ms; the dual timer is
+// left to minun/timer.h.
 #include "minun_board.h"
 
 namespace {
