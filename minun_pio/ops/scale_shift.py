@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scale_shift: x (..., C) * scale (C) + shift (C), rounded once (batch normalisation alone); attribute clip."""
+"""scale_shift: x (..., C) * scale (C) + shift (C), rounded once (a batch normalisation); attribute clip."""
 
 from __future__ import annotations
 
