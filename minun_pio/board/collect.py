@@ -30,7 +30,7 @@ class Patience:
     greet_s: float = 12.0
     greet_every_s: float = 0.5
     reply_s: float = 15.0
-    shortest_s: float = 0.3
+    shortest_s: float = 1.0
     attempts: int = 6
     resets_on_one_sample: int = 3
 

@@ -54,7 +54,7 @@ def test_a_board_answers_over_its_port_with_the_hosts_bits(project: Path, board:
     done = collect(running.port, samples, "toy", expected_hash=0x12345678)
     assert [record.output for record in done.records] == [_answer(sample) for sample in samples]
     assert done.arena_used_bytes == 16
-    assert (done.repeats, done.resets) == (0, 0)
+    assert done.resets == 0
     if board != "native":
         assert 0 < done.description.stack_used_bytes < 400
         assert done.greeting.stack_room_bytes > done.description.stack_used_bytes
