@@ -214,3 +214,24 @@ def test_what_would_not_fit_the_real_board_does_not_fit_the_virtual_one(
     assert done.returncode != 0
     said = "overflowed|will not fit|not within region|greater than maximum|less than 1 KB"
     assert re.search(said, done.stdout + done.stderr)
+
+
+def test_a_variable_can_lie_in_another_bank_of_the_h747(tmp_path: Path) -> None:
+    need_virtual_boards()
+    placed = '__attribute__((section(".dtcm"))) static uint8_t arena'
+    main = MAIN.replace("static uint8_t arena", placed)
+    section = "[env:stm32h747_sim]\nboard = stm32h747_sim\n"
+    folder = make_project(tmp_path / "dtcm", section, main)
+    pio(folder, "run", "-t", "upload")
+    place = virtual.board_dir(folder, "stm32h747_sim")
+    try:
+        samples = _samples(5)
+        done = collect(str(place / "port"), samples, "toy")
+        assert [record.output for record in done.records] == [_answer(sample) for sample in samples]
+    finally:
+        virtual.stop(place)
+    from elftools.elf.elffile import ELFFile
+
+    with (folder / ".pio/build/stm32h747_sim/firmware.elf").open("rb") as file:
+        (arena,) = ELFFile(file).get_section_by_name(".symtab").get_symbol_by_name("_ZL5arena")
+        assert 0x20100000 <= arena["st_value"] < 0x20120000
