@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from minun_pio import __version__
+from minun_pio.emit.code_size import estimate
 from minun_pio.emit.names import Identifiers, check_model_name
 from minun_pio.emit.pools import Pool, shape_text
 from minun_pio.emit.program import (
@@ -32,12 +33,9 @@ from minun_pio.schedule.model import CallStep, CopyStep, LoopStep, Place, Schedu
 from minun_pio.simulate.assign import operator_of
 from minun_pio.simulate.run import Cache, run_codes
 
-CALL_CODE_BYTES = {"avr": 700, "m3": 500, "m7": 500, "host": 900}
-"""Estimated code of one distinct kernel, by core: measured means of the kernels here, -Os."""
 _RESERVED = frozenset(
     ("kArenaBytes", "kArenaAlign", "kBuildHash", "kInputBytes", "kOutputBytes", "kInputElements")
 ).union(("kOutputElements", "kInputShape", "kOutputShape"))
-STATEMENT_CODE_BYTES = {"avr": 40, "m3": 28, "m7": 28, "host": 60}
 
 
 def lower(
@@ -64,15 +62,14 @@ class _Lowering:
         members = Identifiers(frozenset({"in", "out", "arena", "arena_bytes", "infer", model}))
         self.inputs = self._ports([(n, n) for n in self.graph.inputs], members)
         self.outputs = self._ports([(n, f"{n}#{k}") for k, n in enumerate(self.graph.outputs)], members)
-        self.functions: set[str] = set()
+        self.kernels: dict[str, str] = {}  # function -> family
 
     def program(self, input_codes: Mapping[str, Codes] | None) -> Program:
         statements = self._statements(self.schedule.steps)
-        core = self.schedule.core
-        code = CALL_CODE_BYTES[core] * len(self.functions) + STATEMENT_CODE_BYTES[core] * self.schedule.length
+        code = estimate(self.schedule.core, self.kernels, self.schedule.length)
         return Program(
             model=self.model,
-            core=core,
+            core=self.schedule.core,
             inputs=tuple(self.inputs.values()),
             outputs=tuple(self.outputs.values()),
             constants=self.pool.constants(),
@@ -135,7 +132,8 @@ class _Lowering:
     def _call(self, step: CallStep) -> Statement:
         node = step.binding.node
         call: Call = operator_of(node).emit(step.binding)
-        self.functions.add(call.function)
+        families = [f.family for f in (*step.binding.out_formats, *step.binding.formats) if f is not None]
+        self.kernels[call.function] = next((f for f in families if f != "index"), "index")
         reverse = step.index in self.placement.reverse
 
         def value(match: re.Match[str]) -> str:

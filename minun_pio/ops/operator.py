@@ -143,6 +143,7 @@ FORMAT_POLICIES = {
     "same": "output codes are input codes (reshape, transpose, max-pool): all must have one format",
     "index": "the output is int32 indices (argmax)",
     "convert": "any family to any family: the explicit conversion",
+    "scan": "a loop: its body's tensors have formats of their own, a state keeps one all the way",
 }
 """How an operator's output format relates to its inputs' when formats are assigned."""
 

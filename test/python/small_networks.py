@@ -200,3 +200,24 @@ def convolutions(seed: int = 9) -> Graph:
             "b5": rng.normal(size=4),
         },
     )
+
+
+def two_inputs() -> Graph:
+    """Two inputs of different sizes: a row looked up in a table, added to a dense layer; an index out."""
+    rng = np.random.default_rng(21)
+    return Graph(
+        "two_inputs",
+        tensors(
+            token=(1,), x=(1, 3), table=(5, 4), row=(1, 4), w=(4, 3), h=(1, 4), s=(1, 4), k=(1,), t=(1, 4)
+        ),
+        (
+            Node("look_up", "gather", ("table", "token"), ("row",), {"axis": 0}),
+            Node("dense", "dense", ("x", "w", ""), ("h",)),
+            Node("sum", "add", ("row", "h"), ("s",)),
+            Node("squash", "tanh", ("s",), ("t",)),
+            Node("best", "argmax", ("t",), ("k",), {"axis": 1, "keepdims": False}),
+        ),
+        ("token", "x"),
+        ("k", "t"),
+        {"table": rng.normal(size=(5, 4)), "w": rng.normal(size=(4, 3))},
+    )

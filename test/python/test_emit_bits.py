@@ -9,14 +9,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emitted_model import compile_object, emit
-from small_networks import branches, nested_loops, recurrent, shift_register, two_layers
+from small_networks import (
+    branches,
+    convolutions,
+    nested_loops,
+    recurrent,
+    shift_register,
+    two_inputs,
+    two_layers,
+)
 
 from minun_pio.ir import Graph
+from minun_pio.numerics.affine import Affine, affine_for_range, affine_for_weights
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.floats import Float32
 from minun_pio.numerics.format import Format
 from minun_pio.numerics.posit import Posit
 from minun_pio.simulate.assign import real_tensors, uniform
+from minun_pio.simulate.reference import profile
 
 NETWORKS = {
     "two_layers": two_layers(),
@@ -27,6 +37,8 @@ NETWORKS = {
     "shift_register": shift_register(),
     "nested_loops": nested_loops(),
     "branches": branches(),
+    "convolutions": convolutions(),
+    "two_inputs": two_inputs(),
 }
 FORMATS: dict[str, Format] = {
     "p8": Posit(8, 2),
@@ -38,7 +50,10 @@ FORMATS: dict[str, Format] = {
 
 def samples(graph: Graph, count: int = 12) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(11)
-    return {name: rng.normal(size=(count, *graph.tensors[name].shape)) for name in graph.inputs}
+    drawn = {name: rng.normal(size=(count, *graph.tensors[name].shape)) for name in graph.inputs}
+    if "token" in drawn:
+        drawn["token"] = rng.integers(0, 5, size=(count, 1))
+    return drawn
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
@@ -51,7 +66,7 @@ def test_the_build_answers_what_the_host_computed(network: str, fmt: str, tmp_pa
     assert answered == expected
 
 
-@pytest.mark.parametrize("network", ["two_layers", "recurrent", "nested_loops", "branches"])
+@pytest.mark.parametrize("network", ["two_layers", "recurrent", "nested_loops", "branches", "convolutions"])
 def test_widths_mixed_at_random_answer_what_the_host_computed(network: str, tmp_path: Path) -> None:
     graph = NETWORKS[network]
     rng = np.random.default_rng(5)
@@ -61,7 +76,7 @@ def test_widths_mixed_at_random_answer_what_the_host_computed(network: str, tmp_
     assert answered == expected
 
 
-@pytest.mark.parametrize("network", ["two_layers", "recurrent", "branches"])
+@pytest.mark.parametrize("network", ["two_layers", "recurrent", "branches", "convolutions", "two_inputs"])
 def test_an_input_in_the_arena_may_be_overwritten(network: str, tmp_path: Path) -> None:
     graph = NETWORKS[network]
     emitted = emit(graph, uniform(graph, Posit(16, 1)), samples(graph), tmp_path, input_memory="arena")
@@ -69,6 +84,41 @@ def test_an_input_in_the_arena_may_be_overwritten(network: str, tmp_path: Path) 
     assert answered == expected
     if len(graph.inputs) == 1:
         assert "arena_input" in (tmp_path / "tiny.h").read_text()
+
+
+def affine_formats(graph: Graph, x: dict[str, np.ndarray]) -> dict[str, Format]:
+    """int8 for every tensor, by the ranges of the batch."""
+    formats: dict[str, Format] = {
+        name: affine_for_range(found.low, found.high) for name, found in profile(graph, x).items()
+    }
+    for node in graph.nodes:
+        if node.op in ("dense", "conv"):
+            axis = 0 if node.op == "conv" else None
+            formats[node.inputs[1]] = affine_for_weights(graph.constants[node.inputs[1]], axis)
+        elif node.op == "softmax":
+            formats[node.outputs[0]] = Affine(8, (1 / 256,), -128)
+    return formats
+
+
+@pytest.mark.parametrize("network", ["two_layers", "branches", "convolutions"])
+def test_int8_answers_what_the_host_computed(network: str, tmp_path: Path) -> None:
+    graph = NETWORKS[network]
+    x = samples(graph)
+    emitted = emit(graph, affine_formats(graph, x), x, tmp_path)
+    answered, expected = emitted.self_test()
+    assert answered == expected
+
+
+def test_families_that_meet_are_converted_on_the_board_as_on_the_host(tmp_path: Path) -> None:
+    graph = NETWORKS["convolutions"]
+    mixed = {s.name: Posit(8, 2) for s in real_tensors(graph)}
+    mixed |= dict.fromkeys(("x", "w1", "b1", "c1"), Float32())
+    mixed |= dict.fromkeys(("m", "w5", "b5", "s", "q"), Posit(16, 1))
+    mixed["q"] = Float32()
+    emitted = emit(graph, mixed, samples(graph), tmp_path)
+    assert "minun/convert.h" in (tmp_path / "tiny.cpp").read_text()
+    answered, expected = emitted.self_test()
+    assert answered == expected
 
 
 @pytest.mark.parametrize(

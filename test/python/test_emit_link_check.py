@@ -10,12 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emitted_model import INCLUDE, emit
-from small_networks import recurrent
+from small_networks import convolutions, recurrent
 
 from minun_pio.emit.link_check import check_no_heap, heap_functions, read_image
+from minun_pio.emit.lower import lower
+from minun_pio.emit.write import write
 from minun_pio.errors import MinunError
+from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.posit import Posit
+from minun_pio.schedule.arena import place
+from minun_pio.schedule.layout import lay_out
 from minun_pio.simulate.assign import uniform
+from minun_pio.simulate.legalise import legalise
 
 ARM = [
     "arm-none-eabi-g++",
@@ -79,3 +85,24 @@ def test_a_file_that_is_no_elf_is_one_clear_line(tmp_path: Path):
     file.write_text("text")
     with pytest.raises(MinunError, match="not an ELF"):
         read_image(file)
+
+
+@pytest.mark.parametrize("fmt", [Posit(8, 2), Posit(16, 1), Fixed(8, -5)], ids=lambda f: f.name)
+def test_the_estimate_of_code_is_within_a_factor_of_two(fmt, tmp_path: Path):
+    graph = convolutions()
+    placement = place(lay_out(legalise(graph, uniform(graph, fmt)), "m3"))
+    program = lower(placement, "net")
+    for name, text in write(program).items():
+        (tmp_path / name).write_text(text)
+    image = read_image(
+        link(
+            '#include "net.h"\n'
+            "alignas(8) static uint8_t arena[net::kArenaBytes];\n"
+            "static net::InputCode in[net::kInputBytes];\n"
+            "static net::OutputCode out;\n"
+            "int main() { return (int)net::infer(in, &out, arena, sizeof arena); }\n",
+            tmp_path,
+        )
+    )
+    code = image.flash_bytes - program.flash.constants - program.flash.tables
+    assert code / 2 < program.flash.code_estimate < code * 2
