@@ -26,11 +26,20 @@ inline int32_t scale_quantised(int32_t x, int32_t multiplier, int shift) {
   return (high >> right) + (remainder > threshold ? 1 : 0);
 }
 
+// As the interpreter's matrix product scales a fully connected layer of one scale: the same, rounded once.
+inline int32_t scale_quantised_once(int32_t x, int32_t multiplier, int shift) {
+  const int total = 31 - shift;
+  return static_cast<int32_t>((static_cast<int64_t>(x) * multiplier + (INT64_C(1) << (total - 1))) >> total);
+}
+
 // The same for int64 accumulators (int16 activations): a 16-bit multiplier, rounded once.
 inline int32_t scale_quantised(int64_t x, int32_t multiplier, int shift) {
   const int32_t reduced = multiplier < 0x7FFF0000 ? (multiplier + (INT32_C(1) << 15)) >> 16 : 0x7FFF;
   const int total = 15 - shift;
   return static_cast<int32_t>((x * reduced + (INT64_C(1) << (total - 1))) >> total);
+}
+inline int32_t scale_quantised_once(int64_t x, int32_t multiplier, int shift) {
+  return scale_quantised(x, multiplier, shift);
 }
 
 // How accumulators become codes: in flash, a multiplier and a shift per output channel (or one for all).
@@ -38,16 +47,20 @@ template <class Out>
 struct Requantise {
   const int32_t* multipliers;
   const int8_t* shifts;
-  bool per_channel;
+  bool per_channel, once;
   int32_t zero_point;
   typename Out::Code low, high;
 
   template <class Sum>
   MINUN_INLINE typename Out::Code operator()(Sum sum, int channel) const {
     const int at = per_channel ? channel : 0;
-    const int32_t value =
-        scale_quantised(sum, flash_load(multipliers + at), flash_load(shifts + at)) + zero_point;
-    return value < low ? low : value > high ? high : static_cast<typename Out::Code>(value);
+    const int32_t multiplier = flash_load(multipliers + at);
+    const int shift = flash_load(shifts + at);
+    const int32_t value = (once ? scale_quantised_once(sum, multiplier, shift)
+                                : scale_quantised(sum, multiplier, shift)) +
+                          zero_point;
+    return value < low ? low : value > high ? high
+                                            : static_cast<typename Out::Code>(value);
   }
 };
 

@@ -100,6 +100,19 @@ def accumulate(x: Codes, x_format: Affine, w: Codes, w_format: Affine, bias: Cod
     return result
 
 
+def scale_once(x: Integers, fixed: Integers | int, shift: Integers | int) -> Integers:
+    """x * fixed * 2^(shift - 31) with one rounding, half up: how the interpreter's matrix product (not its
+    reference function of the same name) scales a fully connected layer that has one scale. |x| < 2^31."""
+    total = 31 - np.asarray(shift, np.int64)
+    result: Integers = (np.asarray(x, np.int64) * fixed + (np.int64(1) << (total - 1))) >> total
+    return result
+
+
+def rounds_once(x: Affine, w: Affine) -> bool:
+    """Whether a product is a fully connected layer of one scale on int8 (see `output_multipliers`)."""
+    return x.width == 8 and len(w.scales) == 1 and w.axis is None
+
+
 def output_multipliers(x: Affine, w: Affine, out: Affine, channels: int) -> list[Multiplier]:
     """The factor scale_x * scale_w / scale_out of each output channel.
 
@@ -119,6 +132,8 @@ def requantise(accumulator: Integers, x: Affine, w: Affine, out: Affine) -> Code
     fixed = np.array([m.fixed for m in multipliers], np.int64)
     shift = np.array([m.shift for m in multipliers], np.int64)
     scale = multiply_by_quantised_multiplier64 if x.width == 16 else multiply_by_quantised_multiplier
+    if rounds_once(x, w):
+        scale = scale_once
     return saturate(scale(accumulator, fixed, shift) + out.zero_point, out)
 
 

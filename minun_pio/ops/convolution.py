@@ -244,7 +244,7 @@ def _emit_quantised(binding: Binding, geometry: Geometry, weights: NDArray[Any] 
         function=f"minun::conv_quantised<{out.cpp}, {x.cpp}, {w.cpp}, {total}, {geometry.taps}>",
         args=(
             *("{in0}", "{in1}", "{table0}", "{out0}", "{scratch}", geometry.cpp, str(x.zero_point)),
-            requantise_argument(binding.node, out, multipliers, 1),
+            requantise_argument(binding.node, x, w, out, multipliers, 1),
         ),
         tables=(folded_bias(x, codes, bias_codes), multipliers, shifts),
         constant_codes={} if weights is None else {1: codes_table(codes)},

@@ -163,7 +163,7 @@ def _emit_quantised(binding: Binding, extents: tuple[str, str, str]) -> Call:
             "{table0}",
             "{out0}",
             *extents,
-            requantise_argument(binding.node, out, multipliers, 1),
+            requantise_argument(binding.node, x, w, out, multipliers, 1),
         ),
         tables=(folded_bias(x, weights, bias_codes), multipliers, shifts),
         variant="quantised",

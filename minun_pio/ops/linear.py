@@ -132,12 +132,16 @@ def requantise_tables(x: Affine, w: Affine, out: Affine, channels: int) -> tuple
     )
 
 
-def requantise_argument(node: Node, out: Affine, multipliers: Table, first_table: int) -> str:
+def requantise_argument(
+    node: Node, x: Affine, w: Affine, out: Affine, multipliers: Table, first_table: int
+) -> str:
     """The Requantise argument; its tables are `first_table` and the next."""
     low, high = clip_bounds(fused_clip(node), out)
     per_channel = "true" if len(multipliers.values) > 1 else "false"
     tables = f"{{table{first_table}}}, {{table{first_table + 1}}}"
-    return f"minun::Requantise<{out.cpp}>{{{tables}, {per_channel}, {out.zero_point}, {low}, {high}}}"
+    once = "true" if tflite.rounds_once(x, w) else "false"
+    values = f"{tables}, {per_channel}, {once}, {out.zero_point}, {low}, {high}"
+    return f"minun::Requantise<{out.cpp}>{{{values}}}"
 
 
 def unpacked_bytes(fmt: Format) -> int:
