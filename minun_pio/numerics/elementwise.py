@@ -20,9 +20,9 @@ from minun_pio.numerics import tflite
 from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.format import Codes, Format, Values
-from minun_pio.numerics.operand import value_operand
+from minun_pio.numerics.operand import Columns, ValueRows, row_norms
 from minun_pio.numerics.posit import NO_UNIT, Posit, lowest_bit_exponents
-from minun_pio.numerics.product import integers, product
+from minun_pio.numerics.product import product
 
 Singles = NDArray[np.float32]
 
@@ -296,11 +296,9 @@ def sum_of_values(values: Values, out: Format) -> Codes:
     nar = np.asarray(np.isnan(flat).any(axis=1))
     flat = np.nan_to_num(flat)
     unit = int(lowest_bit_exponents(flat).min(initial=NO_UNIT))
-    rows = value_operand(flat, unit, nar)
-    ones = value_operand(np.ones((1, flat.shape[1])), 0, None)
-    result = np.empty((len(flat), 1), out.storage)
-    product(rows, ones, None, out, result)
-    return result.reshape(values.shape[:-1])
+    ones = np.ones((1, flat.shape[1]))
+    column = Columns(ones, row_norms(ones), 0, None)
+    return product(ValueRows(flat, unit, nar), column, None, out).reshape(values.shape[:-1])
 
 
 def _sum_is_exact(values: Values) -> NDArray[np.bool_]:
@@ -308,3 +306,13 @@ def _sum_is_exact(values: Values) -> NDArray[np.bool_]:
     unit = lowest_bit_exponents(values).min(axis=-1).astype(np.float64)
     exact: NDArray[np.bool_] = magnitude <= np.exp2(np.minimum(unit + 53.0, 1000.0))
     return exact
+
+
+def integers(values: NDArray[Any]) -> tuple[list[int], int]:
+    """Integers m and one exponent e with values = m * 2^e exactly."""
+    fraction, exponent = np.frexp(np.asarray(values, dtype=np.float64))
+    mantissa = np.ldexp(fraction, 53).astype(np.int64)
+    shift = exponent.astype(np.int64) - 53
+    live = mantissa != 0
+    base = int(shift[live].min()) if live.any() else 0
+    return [m << max(s - base, 0) for m, s in zip(mantissa.tolist(), shift.tolist(), strict=True)], base

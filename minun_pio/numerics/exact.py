@@ -8,8 +8,6 @@ reductions and conversions are in `elementwise`; they are reachable from here to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,17 +34,9 @@ from minun_pio.numerics.elementwise import (
 )
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.format import Codes, Format
-from minun_pio.numerics.operand import (
-    Exact,
-    Window,
-    fits_single,
-    operand,
-    patch_operand,
-    patches,
-    single_operand,
-)
+from minun_pio.numerics.operand import CodeRows, Exact, PatchRows, Window, columns_of, fits_single, patches
 from minun_pio.numerics.posit import Posit
-from minun_pio.numerics.product import BLOCK_ENTRIES, Bias, bias_row, product
+from minun_pio.numerics.product import Bias, bias_row, product
 
 __all__ = [
     "Window",
@@ -71,8 +61,6 @@ __all__ = [
     "squared_distance",
     "sub",
 ]
-
-_PATCH_BYTES = 1 << 20
 
 
 def dot(
@@ -101,21 +89,10 @@ def dot(
         fx, fw, fo = _exact(x_format), _exact(w_format), _exact(out)
         _one_family(fx, fw, fo, *(() if bias_format is None else (bias_format,)))
         added = bias_row(bias, None if bias_format is None else _exact(bias_format), columns)
-        result = _dot_exact(rows, fx, np.asarray(w), fw, added, fo)
+        single = fits_single(rows, fx, w, fw, depth)
+        left = CodeRows(rows, fx, single)
+        result = product(left, columns_of(np.asarray(w), fw, single), added, fo)
     return result.reshape(*np.shape(x)[:-1], columns)
-
-
-def _dot_exact(x: Codes, fx: Exact, w: Codes, fw: Exact, bias: Bias | None, out: Exact) -> Codes:
-    """A block of rows at a time, so that what is decoded and summed stays in the cache."""
-    single = fits_single(x, fx, w, fw, w.shape[1])
-    right = single_operand(w, fw) if single else operand(w, fw)
-    step = max(1, min(BLOCK_ENTRIES // max(w.shape[0], 1), _PATCH_BYTES // max(4 * w.shape[1], 1)))
-    result = np.empty((x.shape[0], w.shape[0]), out.storage)
-    for start in range(0, x.shape[0], step):
-        rows = x[start : start + step]
-        left = single_operand(rows, fx) if single else operand(rows, fx)
-        product(left, right, bias, out, result[start : start + step])
-    return result
 
 
 def dot_batched(a: Codes, a_format: Format, b: Codes, b_format: Format, out: Format) -> Codes:
@@ -171,27 +148,14 @@ def conv(
 def _conv_exact(
     image: Codes, fmt: Exact, kernels: Codes, fw: Exact, bias: Bias | None, out: Exact, window: Window
 ) -> Codes:
-    """A few samples at a time, so that their patches stay in the cache."""
     single = fits_single(image, fmt, kernels, fw, kernels.shape[1])
-    w = single_operand(kernels, fw) if single else operand(kernels, fw)
-    height, width = _out_extent(image.shape, window)
-    patch_bytes = (4 if single else 8) * height * width * w.values.shape[1]
-    step = max(1, _PATCH_BYTES // max(patch_bytes, 1))
-    result = np.empty((image.shape[0], height, width, w.rows), out.storage)
-    for start in range(0, image.shape[0], step):
-        rows = patch_operand(image[start : start + step], fmt, window, single)
-        product(rows, w, bias, out, result[start : start + step].reshape(-1, w.rows))
-    return result
-
-
-def _out_extent(shape: Sequence[int], window: Window) -> tuple[int, int]:
-    top, left, bottom, right = window.pads
-    padded = (shape[1] + top + bottom, shape[2] + left + right)
-    height, width = (
-        (extent - (k - 1) * d - 1) // s + 1
-        for extent, k, d, s in zip(padded, window.kernel, window.dilations, window.strides, strict=True)
-    )
-    return height, width
+    columns = columns_of(kernels, fw, single)
+    samples, step = image.shape[0], 64  # decoded images held at a time
+    parts = []
+    for start in range(0, samples, step):
+        rows = PatchRows(image[start : start + step], fmt, window, single)
+        parts.append(product(rows, columns, bias, out, align=rows.shape[2]).reshape(*rows.shape, -1))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _float_dot(

@@ -6,19 +6,21 @@
 3. float64 GEMM with a bound on its error: an entry stands where no rounding boundary lies within the bound.
   The
    few others are examined one by one: exact after all by the units that really occur, or decided by a
-   tighter look, or summed in Python integers.
+   tighter look, or summed exactly.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from minun_pio.numerics import odd_rounding
 from minun_pio.numerics.format import Codes
-from minun_pio.numerics.operand import Exact, Operand
+from minun_pio.numerics.operand import Columns, Exact, Rows, row_norms
 from minun_pio.numerics.posit import NO_UNIT, Posit, lowest_bit_exponents
 from minun_pio.numerics.rounding import ERROR_FACTOR, round_singles, round_sums
 
@@ -48,13 +50,25 @@ def bias_row(codes: Codes | None, fmt: Exact | None, columns: int) -> Bias | Non
     return Bias(np.nan_to_num(values), fmt.unit_exponent, nar if nar.any() else None)
 
 
-def product(x: Operand, w: Operand, bias: Bias | None, out: Exact, result: Codes) -> None:
-    """round(bias + x @ w.T) as codes of `out` into `result`, shape (x.rows, w.rows)."""
+def product(x: Rows, w: Columns, bias: Bias | None, out: Exact, align: int = 1) -> Codes:
+    """round(bias + x @ w.T) as codes of `out`, (rows, columns). Blocks of rows are multiples of `align`."""
+    width = len(w.values)
+    result = np.empty((x.rows, width), out.storage)
     if result.size == 0:
-        return
-    step = max(1, BLOCK_ENTRIES // w.rows)
+        return result
+    step = max(align, BLOCK_ENTRIES // width // align * align)
+    columns = np.ascontiguousarray(w.values.T)
+    buffer = np.empty((min(step, x.rows), width), columns.dtype)
+    doubts: list[_Doubts] = []
     for start in range(0, x.rows, step):
-        _block(x.block(start, start + step), w, bias, out, result[start : start + step])
+        stop = min(start + step, x.rows)
+        total = buffer[: stop - start]
+        norms = x.multiply(start, stop, columns, total)
+        doubt = _round_block(total, norms, w, x.unit + w.unit, bias, out, result[start:stop])
+        if doubt is not None:
+            doubts.append(_Doubts(doubt.rows + start, doubt.columns, doubt.totals))
+    if doubts:
+        _settle(x, w, bias, out, _Doubts.joined(doubts), result)
     if isinstance(out, Posit):
         if x.nar is not None:
             result[x.nar] = out.nar
@@ -62,38 +76,76 @@ def product(x: Operand, w: Operand, bias: Bias | None, out: Exact, result: Codes
             result[:, w.nar] = out.nar
         if bias is not None and bias.nar is not None:
             result[:, bias.nar] = out.nar
+    return result
 
 
-def _block(x: Operand, w: Operand, bias: Bias | None, out: Exact, result: Codes) -> None:
-    largest = float(x.norm.max() * w.norm.max())
-    unit = x.unit + w.unit
+@dataclass(frozen=True)
+class _Doubts:
+    """Entries whose rounding is not yet proven, with their float64 sums."""
+
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    totals: NDArray[np.float64]
+
+    @staticmethod
+    def joined(parts: list[_Doubts]) -> _Doubts:
+        return _Doubts(
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.columns for part in parts]),
+            np.concatenate([part.totals for part in parts]),
+        )
+
+
+def _round_block(
+    total: NDArray[Any],
+    norms: NDArray[np.float64] | None,
+    w: Columns,
+    unit: int,
+    bias: Bias | None,
+    out: Exact,
+    result: Codes,
+) -> _Doubts | None:
+    """Round sums (exact where `norms` is None) into `result`; what could not be proven is returned."""
     if bias is not None:
-        largest += bias.largest
         unit = min(unit, bias.unit)
-    total = x.values @ w.values.T
-    if total.dtype == np.float32:  # exact by its making; the bias may need more bits
-        if isinstance(out, Posit) and out.n <= 8 and unit > -100 and largest <= 2.0 ** (24 + unit):
+    if norms is None:
+        if isinstance(out, Posit) and out.n <= 8 and _fits_single(total, unit, bias):
             if bias is not None:
                 total += bias.values.astype(np.float32)
             result[...] = round_singles(total, out)
-            return
+            return None
         total = total.astype(np.float64)
+        largest = 2.0**24 * 2.0**unit
+    else:
+        largest = float(norms.max() * w.norm.max())
     if bias is not None:
         total += bias.values
+        largest += bias.largest
     error = None
-    if largest > 2.0 ** min(52 + unit, 1000):
-        relative = ERROR_FACTOR * _relative_error(x.values.shape[1])
-        if bias is None:
-            error = (x.norm * relative)[:, None] * w.norm
-        else:
-            error = x.norm[:, None] * w.norm
-            error += np.abs(bias.values)
-            error *= relative
+    bits = 53 if isinstance(out, Posit) else 52  # rounding half up adds half a unit
+    if largest > 2.0 ** min(bits + unit, 1000):
+        magnitude = largest if norms is None else norms[:, None] * w.norm
+        if bias is not None:
+            magnitude = magnitude + np.abs(bias.values)
+        error = np.multiply(magnitude, ERROR_FACTOR * _relative_error(w.values.shape[1]))
     codes, doubtful = round_sums(total, error, out)
     result[...] = codes
-    if doubtful is not None and doubtful.any():
-        rows, columns = np.nonzero(doubtful)
-        _settle(x, w, bias, out, total, rows, columns, error is None, result)
+    if doubtful is None or not doubtful.any():
+        return None
+    rows, columns = np.nonzero(doubtful)
+    totals = total[rows, columns]
+    # The slow encoder has no false ties: where the sum is exact, and for most doubts it is, this is the end.
+    result[rows, columns] = out.encode(totals)
+    return None if error is None else _Doubts(rows, columns, totals)
+
+
+def _fits_single(total: NDArray[Any], unit: int, bias: Bias | None) -> bool:
+    """Whether float32 sums stay exact with the bias."""
+    if unit < -100:
+        return False
+    if bias is None:
+        return True
+    return float(np.abs(total).max()) + bias.largest <= 2.0 ** (24 + unit)
 
 
 def _relative_error(depth: int) -> float:
@@ -101,68 +153,34 @@ def _relative_error(depth: int) -> float:
     return (depth + 4) * 2.0**-53 * (1 + 2.0**-20)
 
 
-def _settle(
-    x: Operand,
-    w: Operand,
-    bias: Bias | None,
-    out: Exact,
-    total: NDArray[Any],
-    rows: NDArray[np.intp],
-    columns: NDArray[np.intp],
-    exact: bool,
-    result: Codes,
-) -> None:
-    """Decide the doubtful entries of `result`."""
-    centre = total[rows, columns]
-    result[rows, columns] = out.encode(centre)  # right where the sum is exact, which is so for most ties
-    if exact:
-        return
-    magnitude = x.norms(rows) * w.norms(columns)
-    unit = x.finest_units(rows) + w.finest_units(columns)
+def _settle(x: Rows, w: Columns, bias: Bias | None, out: Exact, doubts: _Doubts, result: Codes) -> None:
+    """Decide the doubtful entries of `result`, which hold the rounded float64 sums."""
+    distinct, row = np.unique(doubts.rows, return_inverse=True)
+    used, column = np.unique(doubts.columns, return_inverse=True)
+    x_values, w_values = x.some(distinct), w.values[used].astype(np.float64, copy=False)
+    units = lowest_bit_exponents(x_values).min(axis=1, initial=NO_UNIT)[row]
+    units += lowest_bit_exponents(w_values).min(axis=1, initial=NO_UNIT)[column]
+    magnitude = row_norms(x_values)[row] * w.norm[doubts.columns]
     if bias is not None:
-        magnitude += np.abs(bias.values[columns])
-        unit = np.minimum(unit, lowest_bit_exponents(bias.values)[columns])
-    open_ = magnitude > np.exp2(np.minimum(53.0 + unit, 1000.0))
-    open_ &= unit < NO_UNIT
-    error = magnitude * _relative_error(x.values.shape[1])
-    low, high = centre - error, centre + error
-    open_ &= (out.encode(low) != out.encode(high)) | ((low <= 0) & (high >= 0))
-    sums = _IntegerSum(x, w, bias)
-    for row, column in zip(rows[open_].tolist(), columns[open_].tolist(), strict=True):
-        result[row, column] = out.encode_integer(*sums(row, column))
+        magnitude += np.abs(bias.values[doubts.columns])
+        units = np.minimum(units, lowest_bit_exponents(bias.values[doubts.columns]))
+    undecided = (magnitude > np.exp2(np.minimum(53.0 + units, 1000.0))) & (units < NO_UNIT)
+    error = magnitude * _relative_error(x_values.shape[1])
+    low, high = doubts.totals - error, doubts.totals + error
+    undecided &= (out.encode(low) != out.encode(high)) | ((low <= 0) & (high >= 0))
+    entries = np.nonzero(undecided)[0]
+    sums = np.empty((2, len(entries)))
+    for place, entry in enumerate(entries.tolist()):
+        left, right = x_values[row[entry]], w_values[column[entry]]
+        addend = 0.0 if bias is None else float(bias.values[doubts.columns[entry]])
+        sums[:, place] = _exact_sum(left, right, addend)
+    result[doubts.rows[entries], doubts.columns[entries]] = out.encode(odd_rounding.to_odd(*sums))
 
 
-class _IntegerSum:
-    """Exact sums of single entries as (numerator, exponent); the rows' integers are kept between calls."""
-
-    def __init__(self, x: Operand, w: Operand, bias: Bias | None) -> None:
-        self._x, self._w, self._bias = x, w, bias
-        self._rows: dict[int, tuple[list[int], int]] = {}
-        self._columns: dict[int, tuple[list[int], int]] = {}
-
-    def __call__(self, row: int, column: int) -> tuple[int, int]:
-        if row not in self._rows:
-            self._rows[row] = integers(self._x.values[row])
-        if column not in self._columns:
-            self._columns[column] = integers(self._w.values[column])
-        left, left_exponent = self._rows[row]
-        right, right_exponent = self._columns[column]
-        numerator = sum(map(int.__mul__, left, right))
-        exponent = left_exponent + right_exponent
-        if self._bias is None:
-            return numerator, exponent
-        (addend,), addend_exponent = integers(self._bias.values[column : column + 1])
-        shift = exponent - addend_exponent
-        if shift >= 0:
-            return (numerator << shift) + addend, addend_exponent
-        return numerator + (addend << -shift), exponent
-
-
-def integers(values: NDArray[Any]) -> tuple[list[int], int]:
-    """Integers m and one exponent e with values = m * 2^e exactly."""
-    fraction, exponent = np.frexp(np.asarray(values, dtype=np.float64))
-    mantissa = np.ldexp(fraction, 53).astype(np.int64)
-    shift = exponent.astype(np.int64) - 53
-    live = mantissa != 0
-    base = int(shift[live].min()) if live.any() else 0
-    return [m << max(s - base, 0) for m, s in zip(mantissa.tolist(), shift.tolist(), strict=True)], base
+def _exact_sum(x: NDArray[np.float64], w: NDArray[np.float64], addend: float) -> tuple[float, float]:
+    """The float64 nearest to addend + x @ w and what is missing from it, by Shewchuk's exact summation."""
+    products, errors = odd_rounding.two_product(x, w)
+    terms = [addend, *products.tolist(), *errors[errors != 0].tolist()]
+    nearest = math.fsum(terms)
+    terms.append(-nearest)
+    return nearest, math.fsum(terms)

@@ -79,7 +79,8 @@ def round_singles(total: NDArray[np.float32], fmt: Posit) -> Codes:
     sticky = pattern & np.uint32(0xFFFF)
     sticky += np.uint32(0xFFFF)
     sticky |= pattern
-    return np.take(_upper_half_table(fmt), sticky.view(np.uint16)[..., 1::2], mode="clip")
+    codes: Codes = np.take(_upper_half_table(fmt), sticky.view(np.uint16)[..., 1::2], mode="clip")
+    return codes
 
 
 @dataclass(frozen=True)
