@@ -19,87 +19,132 @@ struct Exceptions {
 
 namespace detail {
 
+// Calls finish(sums, row, how many) for up to four rows at a time; the sums begin with the bias, if there is one.
 template <class Method, class Finish>
 MINUN_INLINE void rows_of_four(const typename Method::Value* values, const typename Method::Weight* w,
-                               const typename Method::Entry* table, int inputs, int outputs, const Finish& finish) {
+                               const typename Method::Sum* bias, const typename Method::Entry* table, int inputs,
+                               int outputs, const Finish& finish) {
+  typename Method::Sum sums[4];
   int n = 0;
   for (; n + 4 <= outputs; n += 4, w += 4 * inputs) {
-    typename Method::Sum sums[4] = {0, 0, 0, 0};
+    if (bias != 0) {
+      for (int r = 0; r < 4; ++r) sums[r] = flash_load(bias + n + r);
+    } else {
+      for (int r = 0; r < 4; ++r) sums[r] = 0;
+    }
     dense_sums<Method>(sums, values, w, inputs, table);
-    for (int r = 0; r < 4; ++r) finish(n + r, sums[r]);
+    finish(sums, n, 4);
   }
-  for (; n < outputs; ++n, w += inputs) finish(n, row_sum<Method>(values, w, inputs, table));
+  for (; n < outputs; ++n, w += inputs) {
+    sums[0] = row_sum<Method>(values, w, inputs, table);
+    if (bias != 0) sums[0] += flash_load(bias + n);
+    finish(sums, n, 1);
+  }
 }
+
+// What is added to a row's sum of products: the bias, and the weights that are exceptions.
+struct Additions {
+  const int64_t* bias;
+  int fine_bits;
+  int bias_shift;
+  const int32_t* values;
+  const uint16_t* place;  // the next exception, up to `end`
+  const int32_t* exception;
+  const uint16_t* end;
+
+  // The bias can be there from the start when it has the inner loop's unit.
+  MINUN_INLINE bool at_start() const { return fine_bits == 0 && bias_shift == 0; }
+
+  MINUN_INLINE void start(int64_t* sums, int n, int count) const {
+    if (bias != 0 && at_start()) {
+      for (int i = 0; i < count; ++i) sums[i] = flash_load(bias + n + i);
+    } else {
+      for (int i = 0; i < count; ++i) sums[i] = 0;
+    }
+  }
+
+  MINUN_INLINE void finish(int64_t* sums, int n, int count) {
+    if (!at_start()) later(sums, n, count);
+    while (place != end && static_cast<int>(flash_load(place)) < n + count) {
+      sums[flash_load(place) - n] += static_cast<int64_t>(values[flash_load(place + 1)]) * flash_load(exception);
+      place += 2;
+      ++exception;
+    }
+  }
+
+ private:
+  MINUN_NOINLINE void later(int64_t* sums, int n, int count) const {
+    for (int i = 0; i < count; ++i) {
+      uint64_t sum = static_cast<uint64_t>(sums[i]) << fine_bits;
+      if (bias != 0) {
+        const uint64_t addend = static_cast<uint64_t>(flash_load(bias + n + i));
+        sum += bias_shift == 0 ? addend : addend << bias_shift;
+      }
+      sums[i] = static_cast<int64_t>(sum);
+    }
+  }
+};
 
 }  // namespace detail
 
-// 32-bit sums: posit<8,0> (`values` decoded into scratch, inputs * sizeof(Value) bytes) and fixed-point (codes used in
-// place, no scratch). `bias`: one int32 an output in flash, in units of the product; or null.
-template <class Out, class X, class Method, class Decoder>
+// 32-bit sums: posit<8,0>. Values are decoded into scratch, inputs * sizeof(Value) bytes. `bias`: one int32 an output in
+// flash, counting 2^Unit as the products do; or null.
+template <class Out, class X, class Method, class Decoder, int Unit>
 MINUN_NOINLINE void dense_short(const typename X::Code* x, const typename Method::Weight* w, const int32_t* bias,
                                 typename Out::Code* y, void* scratch, const typename Method::Entry* table, int rows,
-                                int inputs, int outputs, Clip<Out> clip, int unit) {
+                                int inputs, int outputs, Clip<Out> clip) {
   typename Method::Value* const values = static_cast<typename Method::Value*>(scratch);
   const SumPlan none = {0, 0, 0, 0, 0, 0};
   struct Finish {
-    const int32_t* bias;
     typename Out::Code* y;
     Clip<Out> clip;
-    int unit;
-    MINUN_INLINE void operator()(int n, int32_t sum) const {
-      if (bias != 0) sum += flash_load(bias + n);
-      y[n] = clip(RoundSum<Out>::of(sum, unit));
+    MINUN_INLINE void operator()(const int32_t* sums, int n, int count) const {
+      for (int r = 0; r < count; ++r) y[n + r] = clip(RoundSum<Out>::of(sums[r], Unit));
     }
   };
   for (int row = 0; row < rows; ++row, x += inputs, y += outputs) {
     Decoder decode;
-    if (decode.prepare(x, inputs, none) == kNaR) {
+    if (decode.fill(x, inputs, none, values) == kNaR) {
       for (int n = 0; n < outputs; ++n) y[n] = Out::nar();
       continue;
     }
-    for (int k = 0; k < inputs; ++k) values[k] = decode(x[k]);
-    const Finish finish = {bias, y, clip, unit};
-    detail::rows_of_four<Method>(values, w, table, inputs, outputs, finish);
+    const Finish finish = {y, clip};
+    detail::rows_of_four<Method>(values, w, bias, table, inputs, outputs, finish);
   }
 }
 
-// Fixed-point: codes are values. Sum is int32_t or int64_t.
-template <class Out, class Method>
+// Fixed-point: codes are values, products count 2^Unit, sums are int32_t or int64_t as the Method says.
+template <class Out, class Method, int Unit>
 MINUN_NOINLINE void dense_fixed(const typename Method::Value* x, const typename Method::Weight* w,
                                 const typename Method::Sum* bias, typename Out::Code* y, int rows, int inputs,
-                                int outputs, Clip<Out> clip, int unit) {
+                                int outputs, Clip<Out> clip) {
   struct Finish {
-    const typename Method::Sum* bias;
     typename Out::Code* y;
     Clip<Out> clip;
-    int unit;
-    MINUN_INLINE void operator()(int n, typename Method::Sum sum) const {
-      if (bias != 0) sum += flash_load(bias + n);
-      y[n] = clip(RoundSum<Out>::of(sum, unit));
+    MINUN_INLINE void operator()(const typename Method::Sum* sums, int n, int count) const {
+      for (int r = 0; r < count; ++r) y[n + r] = RoundFixed<Out, Unit>::of(sums[r], clip);
     }
   };
   for (int row = 0; row < rows; ++row, x += inputs, y += outputs) {
-    const Finish finish = {bias, y, clip, unit};
-    detail::rows_of_four<Method>(x, w, static_cast<const int8_t*>(0), inputs, outputs, finish);
+    const Finish finish = {y, clip};
+    detail::rows_of_four<Method>(x, w, bias, static_cast<const int8_t*>(0), inputs, outputs, finish);
   }
 }
 
 // TensorFlow Lite's int8.
-template <class Out>
+template <class Out, class Method>
 MINUN_NOINLINE void dense_quantised8(const int8_t* x, const int8_t* w, const int32_t* bias, typename Out::Code* y,
                                      int rows, int inputs, int outputs, const Requantise<Out>& requantise) {
   struct Finish {
-    const int32_t* bias;
     typename Out::Code* y;
     const Requantise<Out>* requantise;
-    MINUN_INLINE void operator()(int n, int32_t sum) const {
-      y[n] = (*requantise)(static_cast<int32_t>(sum + flash_load(bias + n)), n);
+    MINUN_INLINE void operator()(const int32_t* sums, int n, int count) const {
+      for (int r = 0; r < count; ++r) y[n + r] = (*requantise)(sums[r], n + r);
     }
   };
   for (int row = 0; row < rows; ++row, x += inputs, y += outputs) {
-    const Finish finish = {bias, y, &requantise};
-    detail::rows_of_four<Plain<int8_t, int8_t, int32_t> >(x, w, static_cast<const int8_t*>(0), inputs, outputs,
-                                                          finish);
+    const Finish finish = {y, &requantise};
+    detail::rows_of_four<Method>(x, w, bias, static_cast<const int8_t*>(0), inputs, outputs, finish);
   }
 }
 
@@ -111,53 +156,31 @@ MINUN_NOINLINE void dense_long(const typename X::Code* x, const typename W::Code
                                int inputs, int outputs, Clip<Out> clip, const SumPlan& plan,
                                const Exceptions& exceptions, Decoder decode) {
   int32_t* const values = static_cast<int32_t*>(scratch);
-  struct Finish {
-    const int64_t* bias;
-    typename Out::Code* y;
-    Clip<Out> clip;
-    const int32_t* values;
-    const uint16_t* place;
-    const int32_t* exception;
-    const uint16_t* end;
-    int fine_bits, bias_shift, unit;
-
-    MINUN_INLINE void operator()(int n, int64_t sum) {
-      sum = static_cast<int64_t>(static_cast<uint64_t>(sum) << fine_bits);
-      if (bias != 0) sum += static_cast<int64_t>(static_cast<uint64_t>(flash_load(bias + n)) << bias_shift);
-      while (place != end && flash_load(place) == static_cast<uint16_t>(n)) {
-        sum += static_cast<int64_t>(values[flash_load(place + 1)]) * flash_load(exception);
-        place += 2;
-        ++exception;
-      }
-      y[n] = clip(RoundSum<Out>::of(sum, unit));
-    }
-  };
   for (int row = 0; row < rows; ++row, x += inputs, y += outputs) {
-    const Readiness ready = decode.prepare(x, inputs, plan);
-    if (ready == kFast) {
-      for (int k = 0; k < inputs; ++k) values[k] = decode(x[k]);
-      Finish finish = {bias,
-                       y,
-                       clip,
-                       values,
-                       exceptions.places,
-                       exceptions.values,
-                       exceptions.places + 2 * exceptions.count,
-                       plan.fine_bits,
-                       plan.bias_unit - plan.weight_unit - decode.unit(),
-                       plan.weight_unit + decode.unit()};
-      int n = 0;
-      const typename W::Code* weights = w;
-      for (; n + 4 <= outputs; n += 4, weights += 4 * inputs) {
-        int64_t sums[4] = {0, 0, 0, 0};
-        dense_sums<Method>(sums, values, weights, inputs, table);
-        for (int r = 0; r < 4; ++r) finish(n + r, sums[r]);
-      }
-      for (; n < outputs; ++n, weights += inputs) finish(n, row_sum<Method>(values, weights, inputs, table));
-    } else {
+    if (decode.fill(x, inputs, plan, values) != kFast) {
       MINUN_SLOW_PATH();
       const WideBias<B> added = {bias, plan.bias_unit};
       dense_row<Out, X, W, Interleaved<4> >(x, w, added, y, scratch, inputs, outputs, clip);
+      continue;
+    }
+    detail::Additions additions = {bias, plan.fine_bits, plan.bias_unit - plan.weight_unit - decode.unit(), values,
+                                   exceptions.places, exceptions.values, exceptions.places + 2 * exceptions.count};
+    const int unit = plan.weight_unit + decode.unit();
+    const typename W::Code* weights = w;
+    int n = 0;
+    for (; n + 4 <= outputs; n += 4, weights += 4 * inputs) {
+      int64_t sums[4];
+      additions.start(sums, n, 4);
+      dense_sums<Method>(sums, values, weights, inputs, table);
+      additions.finish(sums, n, 4);
+      round_sums<Out>(sums, 4, unit, clip, y + n);
+    }
+    for (; n < outputs; ++n, weights += inputs) {
+      int64_t sum;
+      additions.start(&sum, n, 1);
+      sum += row_sum<Method>(values, weights, inputs, table);
+      additions.finish(&sum, n, 1);
+      round_sums<Out>(&sum, 1, unit, clip, y + n);
     }
   }
 }

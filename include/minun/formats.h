@@ -94,28 +94,26 @@ struct Posit {
 
   // `significand` has its top bit set and counts 2^exponent there; `sticky`: something non-zero lies below it.
   // Nearest, ties to even on the bit string, never to zero and never to NaR.
-  static MINUN_NOINLINE Code encode(bool negative, uint32_t significand, int exponent, bool sticky) {
+  static inline Code encode(bool negative, uint32_t significand, int exponent, bool sticky) {
     uint32_t code;
     if (exponent >= kMaxScale) {
       code = static_cast<uint32_t>(kMaxCode);
     } else if (exponent < -kMaxScale) {
       code = 1;
     } else {
+      // 10 (or 01), exponent bits, fraction: shifting this right repeats the regime's leading bit.
       const int regime = exponent >> Es;
       const uint32_t low = static_cast<uint32_t>(exponent) & ((1u << Es) - 1u);
-      uint32_t body = significand << 1;  // exponent and fraction, left-aligned
-      if (Es > 0) {
-        sticky |= (body & ((1u << Es) - 1u)) != 0;
-        body = (low << ((32 - Es) & 31)) | (body >> Es);
+      uint32_t string = (significand << 1) >> (2 + Es);
+      string |= low << (30 - Es);
+      string |= regime < 0 ? UINT32_C(0x40000000) : UINT32_C(0x80000000);
+      const int shift = (regime < 0 ? ~regime : regime) + 33 - N;
+      const uint32_t below = N < 32 ? string << ((33 - shift) & 31) : (string << (32 - shift)) << 1;
+      code = static_cast<uint32_t>(static_cast<int32_t>(string) >> shift) & static_cast<uint32_t>(kMaxCode);
+      if ((string >> (shift - 1)) & 1u) {
+        const uint32_t lost = significand << (31 - Es);
+        if (((code & 1u) | below | lost | static_cast<uint32_t>(sticky)) != 0) ++code;
       }
-      const int run = regime >= 0 ? regime + 2 : 1 - regime;
-      const uint32_t prefix = regime >= 0 ? ~(0xFFFFFFFFu >> (regime + 1)) : UINT32_C(1) << (32 - run);
-      sticky |= (body & ((UINT32_C(1) << run) - 1u)) != 0;
-      const uint32_t string = prefix | (body >> run);
-      code = string >> (33 - N);
-      const bool half = (string >> (32 - N)) & 1u;
-      const uint32_t below = N == 32 ? 0u : string << (N & 31);
-      if (half && (below != 0 || sticky || (code & 1u))) ++code;
     }
     return static_cast<Code>(negative ? 0u - code : code);
   }
@@ -142,7 +140,7 @@ struct Fixed {
     return out;
   }
 
-  static MINUN_NOINLINE Code encode(bool negative, uint32_t significand, int exponent, bool sticky) {
+  static inline Code encode(bool negative, uint32_t significand, int exponent, bool sticky) {
     const int drop = Exponent + 31 - exponent;  // low bits of the significand below one unit
     if (drop > 32) return 0;
     if (drop <= 0) return negative ? static_cast<Code>(kMinCode) : static_cast<Code>(kMaxCode);
@@ -255,7 +253,7 @@ struct Index32 {
 
 // Rounds value * 2^exponent into a posit or fixed-point format.
 template <class Out>
-MINUN_INLINE typename Out::Code encode32(int32_t value, int exponent) {
+MINUN_NOINLINE typename Out::Code encode32(int32_t value, int exponent) {
   if (value == 0) return 0;
   const bool negative = value < 0;
   const uint32_t magnitude = negative ? 0u - static_cast<uint32_t>(value) : static_cast<uint32_t>(value);
@@ -264,7 +262,7 @@ MINUN_INLINE typename Out::Code encode32(int32_t value, int exponent) {
 }
 
 template <class Out>
-MINUN_INLINE typename Out::Code encode64(int64_t value, int exponent) {
+MINUN_INLINE typename Out::Code encode64_inline(int64_t value, int exponent) {
   if (value == 0) return 0;
   const bool negative = value < 0;
   const uint64_t magnitude = negative ? 0u - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
@@ -282,6 +280,11 @@ MINUN_INLINE typename Out::Code encode64(int64_t value, int exponent) {
     low <<= shift;
   }
   return Out::encode(negative, high, top - shift + exponent, low != 0);
+}
+
+template <class Out>
+MINUN_NOINLINE typename Out::Code encode64(int64_t value, int exponent) {
+  return encode64_inline<Out>(value, exponent);
 }
 
 }  // namespace minun

@@ -27,6 +27,18 @@ struct Plain {
   static MINUN_INLINE int32_t weight(Weight code, const Entry*) { return code; }
 };
 
+// Plain for cores with DSP instructions: of four rows, the weights of inputs 4 b to 4 b + 3 lie row after row (16 bytes a
+// block); with 16-bit values the middle two are exchanged. Inputs that are left over are interleaved as for Plain.
+template <class ValueType>
+struct Paired {
+  typedef ValueType Value;
+  typedef int8_t Weight;
+  typedef int32_t Sum;
+  typedef int8_t Entry;
+  static MINUN_INLINE int32_t weight(Weight code, const Entry*) { return code; }
+  static MINUN_INLINE int place(int k) { return sizeof(Value) == 1 || k == 0 || k == 3 ? k : 3 - k; }
+};
+
 template <class ValueType, class EntryType, class SumType>
 struct Lookup {
   typedef ValueType Value;
@@ -93,16 +105,44 @@ struct Assembly {
 typedef Plain<int16_t, int8_t, int32_t> Plain16x8;
 typedef Plain<int8_t, int8_t, int32_t> Plain8x8;
 typedef Plain<int16_t, int16_t, int64_t> Plain16x16;
+typedef Plain<int16_t, int16_t, int32_t> Plain16x16Short;
 typedef Lookup<int16_t, int16_t, int32_t> Lookup16;
 typedef Lookup<int32_t, int32_t, int64_t> Lookup32;
 MINUN_ASSEMBLY(Plain16x8, Thumb2<>::plain_16x8, Thumb2<>::plain_8x16);
 MINUN_ASSEMBLY(Plain8x8, Thumb2<>::plain_8x8, Thumb2<>::plain_8x8_swapped);
 MINUN_ASSEMBLY(Plain16x16, Thumb2<>::plain_16x16, Thumb2<>::plain_16x16_swapped);
+MINUN_ASSEMBLY(Plain16x16Short, Thumb2<>::plain_16x16_short, Thumb2<>::plain_16x16_short_swapped);
 MINUN_ASSEMBLY(Lookup16, Thumb2<>::lookup_16, Thumb2<>::lookup_16_conv);
 MINUN_ASSEMBLY(Lookup32, Thumb2<>::lookup_32, Thumb2<>::lookup_32_conv);
 MINUN_ASSEMBLY(Piecewise, Thumb2<>::piecewise, Thumb2<>::piecewise_conv);
 #undef MINUN_ASSEMBLY
 #endif
+
+template <class Value>
+struct Assembly<Paired<Value> > {
+  static MINUN_INLINE int dense(int32_t* sums, const Value* x, const int8_t* w, int blocks, const int8_t* table) {
+    if (blocks > 0) turns(sums, x, w, table, blocks);
+    return blocks;
+  }
+
+ private:
+#if defined(MINUN_ASM_DSP)
+  static MINUN_INLINE void turns(int32_t* sums, const int16_t* x, const int8_t* w, const int8_t* table, int blocks) {
+    Thumb2<>::paired_16x8(sums, x, w, table, blocks);
+  }
+  static MINUN_INLINE void turns(int32_t* sums, const int8_t* x, const int8_t* w, const int8_t* table, int blocks) {
+    Thumb2<>::paired_8x8(sums, x, w, table, blocks);
+  }
+#else
+  static inline void turns(int32_t* sums, const Value* x, const int8_t* w, const int8_t*, int blocks) {
+    for (; blocks > 0; --blocks, x += 4) {
+      for (int r = 0; r < 4; ++r, w += 4) {
+        for (int k = 0; k < 4; ++k) sums[r] += static_cast<int32_t>(x[k]) * flash_load(w + Paired<Value>::place(k));
+      }
+    }
+  }
+#endif
+};
 
 }  // namespace detail
 
@@ -111,6 +151,7 @@ inline void dense_sums(typename Method::Sum* sums, const typename Method::Value*
                        const typename Method::Weight* w, int count, const typename Method::Entry* table) {
   typedef typename Method::Sum Sum;
   const int done = 4 * detail::Assembly<Method>::dense(sums, values, w, count / 4, table);
+  if (done == count) return;
   Sum s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
   w += 4 * done;
   for (int k = done; k < count; ++k, w += 4) {
@@ -142,6 +183,7 @@ inline void conv_sums(typename Method::Sum* sums, const typename Method::Value* 
                       const typename Method::Weight* w, int count, const typename Method::Entry* table) {
   typedef typename Method::Sum Sum;
   const int done = 4 * detail::Assembly<Method>::conv(sums, values, w, count / 4, table);
+  if (done == count) return;
   Sum s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
   values += 4 * done;
   for (int k = done; k < count; ++k, values += 4) {

@@ -66,6 +66,15 @@ namespace minun {
   "pop {r4-r11, pc}\n"
 #define MINUN_FOUR_TIMES(TEXT) TEXT TEXT TEXT TEXT
 
+#define MINUN_ENTER_PAIRED "push {r0, r4-r11, lr}\n ldr r12, [sp, #40]\n ldm r0, {r4-r7}\n 1:\n"
+#define MINUN_LEAVE_PAIRED "subs r12, #1\n bne 1b\n pop {r0}\n stm r0, {r4-r7}\n pop {r4-r11, pc}\n"
+#define MINUN_PAIRED_ROW(AT, SUM)                                                        \
+  "ldr r10, [r2" AT "\n sxtb16 r11, r10\n sxtb16 r10, r10, ror #8\n"                    \
+  "smlad " SUM ", r11, r8, " SUM "\n smlad " SUM ", r10, r9, " SUM "\n"
+#define MINUN_PAIRED_ROWS                                                                \
+  MINUN_PAIRED_ROW("], #16", "r4") MINUN_PAIRED_ROW(", #-12]", "r5")                     \
+  MINUN_PAIRED_ROW(", #-8]", "r6") MINUN_PAIRED_ROW(", #-4]", "r7")
+
 // A template so that the linker keeps one copy for all models.
 template <int Copy = 0>
 struct Thumb2 {
@@ -87,6 +96,10 @@ struct Thumb2 {
     __asm__ volatile(MINUN_ENTER64 MINUN_EXPAND(MINUN_TURN_HALVES, MINUN_STEP64, "ldrsh", MINUN_ONE_HALVES, "ldrsh",
                                                 MINUN_PLAIN) MINUN_LEAVE64);
   }
+  static MINUN_NAKED void plain_16x16_short(int32_t*, const int16_t*, const int16_t*, const void*, int) {
+    __asm__ volatile(MINUN_ENTER32 MINUN_EXPAND(MINUN_TURN_HALVES, MINUN_STEP32, "ldrsh", MINUN_ONE_HALVES, "ldrsh",
+                                                MINUN_PLAIN) MINUN_LEAVE32);
+  }
   static MINUN_NAKED void lookup_16(int32_t*, const int16_t*, const int8_t*, const int16_t*, int) {
     __asm__ volatile(MINUN_ENTER32 MINUN_EXPAND(MINUN_TURN_BYTES, MINUN_STEP32, "ldrsh", MINUN_ONE_HALVES, "ldrb",
                                                 "ldrsh r12, [r3, r12, lsl #1]\n") MINUN_LEAVE32);
@@ -95,6 +108,18 @@ struct Thumb2 {
     __asm__ volatile(MINUN_ENTER64 MINUN_EXPAND(MINUN_TURN_BYTES, MINUN_STEP64, "ldr", MINUN_ONE_WORDS, "ldrb",
                                                 MINUN_LOOK_UP32) MINUN_LEAVE64);
   }
+
+#if defined(MINUN_ASM_DSP)
+  // Paired: two products an instruction. r8, r9 four 16-bit values in pairs; a row's four weights become r11, r10.
+  static MINUN_NAKED void paired_16x8(int32_t*, const int16_t*, const int8_t*, const void*, int) {
+    __asm__ volatile(MINUN_ENTER_PAIRED "ldrd r8, r9, [r1], #8\n" MINUN_PAIRED_ROWS MINUN_LEAVE_PAIRED);
+  }
+  static MINUN_NAKED void paired_8x8(int32_t*, const int8_t*, const int8_t*, const void*, int) {
+    __asm__ volatile(MINUN_ENTER_PAIRED
+                     "ldr r10, [r1], #4\n sxtb16 r8, r10\n sxtb16 r9, r10, ror #8\n" MINUN_PAIRED_ROWS
+                         MINUN_LEAVE_PAIRED);
+  }
+#endif
 
   // The convolutions swap the parts of values and weights.
   static MINUN_INLINE void plain_8x16(int32_t* sums, const int16_t* values, const int8_t* w, const void* table,
@@ -108,6 +133,11 @@ struct Thumb2 {
   static MINUN_INLINE void plain_16x16_swapped(int64_t* sums, const int16_t* values, const int16_t* w,
                                                const void* table, int turns) {
     plain_16x16(sums, w, values, table, turns);
+  }
+
+  static MINUN_INLINE void plain_16x16_short_swapped(int32_t* sums, const int16_t* values, const int16_t* w,
+                                                     const void* table, int turns) {
+    plain_16x16_short(sums, w, values, table, turns);
   }
 
   // r1 the interleaved values, r2 the weights
@@ -162,6 +192,10 @@ struct Thumb2 {
 #undef MINUN_ENTER_PAIRS
 #undef MINUN_LEAVE_PAIRS
 #undef MINUN_FOUR_TIMES
+#undef MINUN_ENTER_PAIRED
+#undef MINUN_LEAVE_PAIRED
+#undef MINUN_PAIRED_ROW
+#undef MINUN_PAIRED_ROWS
 
 }  // namespace minun
 

@@ -3,10 +3,12 @@
 //   prepare(codes, count, plan)   looks at the codes and chooses the unit: kFast, kSlow (use the exact sums) or kNaR
 //   unit()                        values count 2^unit
 //   operator()(code)              the value
+//   fill(codes, count, plan, out) both at once, for one row
 #ifndef MINUN_VALUES_H
 #define MINUN_VALUES_H
 
-#include "minun/formats.h"
+#include "minun/linear.h"
+#include "minun/sums.h"
 
 namespace minun {
 
@@ -25,6 +27,7 @@ struct SumPlan {
 // posit<8,0> and narrower without exponent bits: multiples of 2^(2 - N) that fit 16 bits.
 template <class X>
 struct NarrowValues {
+  static const int kOne = 1 << (X::kBits - 2);
   typedef int16_t Value;
   typedef typename X::Code Code;
   static MINUN_INLINE int unit() { return 2 - X::kBits; }
@@ -35,10 +38,21 @@ struct NarrowValues {
     }
     return kFast;
   }
+  Readiness fill(const Code* codes, int count, const SumPlan&, Value* out) {
+    for (int i = 0; i < count; ++i) {
+      const int code = codes[i];
+      if (code <= kOne && code >= -kOne) {
+        out[i] = static_cast<Value>(code);
+      } else {
+        if (X::is_nar(codes[i])) return kNaR;
+        out[i] = (*this)(codes[i]);
+      }
+    }
+    return kFast;
+  }
   // Up to one the code is the value.
   MINUN_INLINE Value operator()(Code code) const {
-    const int one = 1 << (X::kBits - 2);
-    if (code <= one && code >= -one) return code;
+    if (code <= kOne && code >= -kOne) return code;
     const Decoded value = X::decode(code);
     const int shift = value.exponent - unit();
     return static_cast<Value>(shift >= 0 ? static_cast<int32_t>(static_cast<uint32_t>(value.mantissa) << shift)
@@ -66,6 +80,15 @@ struct TableValues {
     return ready;
   }
   MINUN_INLINE Value operator()(Code code) const { return flash_load(table + static_cast<uint8_t>(code)); }
+
+  Readiness fill(const Code* codes, int count, const SumPlan& plan, Value* out) {
+    for (int i = 0; i < count; ++i) {
+      const int code = codes[i];
+      if (code >= Limit || code <= -Limit) return prepare(codes, count, plan);
+      out[i] = flash_load(table + (code & 255));
+    }
+    return kFast;
+  }
 };
 
 // Any posit of up to 16 bits: the unit of the smallest value present, if the largest then fits the span.
@@ -99,6 +122,14 @@ struct SpanValues {
     return shift >= 0 ? static_cast<Value>(static_cast<uint32_t>(value.mantissa) << shift) : value.mantissa >> -shift;
   }
 
+  Readiness fill(const Code* codes, int count, const SumPlan& plan, Value* out) {
+    const Readiness ready = prepare(codes, count, plan);
+    if (ready == kFast) {
+      for (int i = 0; i < count; ++i) out[i] = (*this)(codes[i]);
+    }
+    return ready;
+  }
+
  private:
   // The exponent of the last place of a magnitude of at most one; places only get coarser above it.
   static int lowest_unit(uint16_t magnitude) {
@@ -117,39 +148,114 @@ struct SpanValues {
   }
 };
 
-// Fixed-point codes are the values.
-template <class X>
-struct CodeValues {
-  typedef typename X::Code Value;
-  typedef typename X::Code Code;
-  static MINUN_INLINE int unit() { return X::kExponent; }
-  MINUN_INLINE Readiness prepare(const Code*, int32_t, const SumPlan&) { return kFast; }
-  MINUN_INLINE Value operator()(Code code) const { return code; }
-};
-
 // One rounding of sum * 2^unit, quick where the format allows it.
 template <class Out>
 struct RoundSum {
   static MINUN_INLINE typename Out::Code of(int32_t sum, int unit) { return encode32<Out>(sum, unit); }
-  static MINUN_INLINE typename Out::Code of(int64_t sum, int unit) { return encode64<Out>(sum, unit); }
+  static MINUN_INLINE typename Out::Code of(int64_t sum, int unit) { return encode64_inline<Out>(sum, unit); }
 };
 
-template <int Bits, int Exponent>
-struct RoundSum<Fixed<Bits, Exponent> > {
-  typedef Fixed<Bits, Exponent> Out;
-  template <class Sum>
-  static MINUN_INLINE typename Out::Code of(Sum sum, int unit) {
-    const int drop = Exponent - unit;
-    const int width = static_cast<int>(8 * sizeof(Sum));
-    if (drop <= 0 || drop >= width) return RoundSum<Out>::slow(sum, unit);
-    const Sum floor = sum >> drop;
-    const Sum value = floor + ((sum >> (drop - 1)) & 1);
-    if (value > Out::kMaxCode) return Out::kMaxCode;
-    if (value < Out::kMinCode) return Out::kMinCode;
-    return static_cast<typename Out::Code>(value);
+// 9 to 16 bit posits at the unit of the table of piecewise weights (minun/sums.h), mostly by that table; if a value is no
+// multiple of that unit, as SpanValues.
+template <class X>
+struct PieceValues {
+  typedef int32_t Value;
+  typedef typename X::Code Code;
+  const int32_t* table;
+  int16_t table_unit;
+  bool by_table;
+  SpanValues<X> span;
+
+  PieceValues(const int32_t* pieces, int unit)
+      : table(pieces), table_unit(static_cast<int16_t>(unit)), by_table(false), span() {}
+
+  MINUN_INLINE int unit() const { return by_table ? table_unit : span.unit(); }
+
+  MINUN_INLINE Value operator()(Code code) const {
+    Value value = 0;
+    if (!by_table) return span(code);
+    (void)at_table_unit(code, &value);
+    return value;
   }
-  static typename Out::Code slow(int32_t sum, int unit) { return encode32<Out>(sum, unit); }
-  static typename Out::Code slow(int64_t sum, int unit) { return encode64<Out>(sum, unit); }
+
+  Readiness prepare(const Code* codes, int32_t count, const SumPlan& plan) {
+    by_table = true;
+    uint32_t bits = 0;
+    for (int32_t i = 0; i < count; ++i) {
+      Value value;
+      if (!at_table_unit(codes[i], &value)) return without_table(codes, count, plan);
+      bits |= static_cast<uint32_t>(value ^ (value >> 31));
+    }
+    return fits(bits, plan) ? kFast : without_table(codes, count, plan);
+  }
+
+  Readiness fill(const Code* codes, int count, const SumPlan& plan, Value* out) {
+    by_table = true;
+    uint32_t bits = 0;
+    for (int i = 0; i < count; ++i) {
+      Value value;
+      if (!at_table_unit(codes[i], &value)) return again(codes, count, plan, out);
+      bits |= static_cast<uint32_t>(value ^ (value >> 31));
+      out[i] = value;
+    }
+    return fits(bits, plan) ? kFast : again(codes, count, plan, out);
+  }
+
+ private:
+  // False: not a multiple of the unit, too large, or NaR.
+  MINUN_INLINE bool at_table_unit(Code code, Value* value) const {
+    const int32_t aligned = static_cast<int32_t>(code) * (1 << (16 - X::kBits));
+    const int32_t entry = flash_load(table + (aligned >> 8) + 128);
+    if (entry == 32) {
+      *value = 0;
+      return code == 0 || decoded(code, value);
+    }
+    *value = static_cast<Value>(static_cast<uint32_t>(aligned) << (entry & 31)) + (entry >> 8);
+    return true;
+  }
+  MINUN_NOINLINE bool decoded(Code code, Value* value) const {
+    const Decoded got = X::decode(code);
+    const int shift = got.exponent - table_unit;
+    if (got.mantissa == 0) return false;  // NaR
+    if (shift < 0) {
+      if (shift < -X::kFractionBits) return false;
+      *value = got.mantissa >> -shift;
+      return static_cast<int32_t>(static_cast<uint32_t>(*value) << -shift) == got.mantissa;
+    }
+    *value = static_cast<Value>(static_cast<uint32_t>(got.mantissa) << (shift & 31));
+    return shift + X::kMantissaBits <= 31;
+  }
+  bool fits(uint32_t bits, const SumPlan& plan) const {
+    return table_unit <= plan.unit_limit && table_unit >= plan.unit_floor &&
+           (bits == 0 || 32 - leading_zeros(bits) <= plan.span_bits);
+  }
+  MINUN_NOINLINE Readiness without_table(const Code* codes, int32_t count, const SumPlan& plan) {
+    by_table = false;
+    return span.prepare(codes, count, plan);
+  }
+  MINUN_NOINLINE Readiness again(const Code* codes, int count, const SumPlan& plan, Value* out) {
+    by_table = false;
+    return span.fill(codes, count, plan, out);
+  }
+};
+
+// Fixed-point with the unit known: shift, round half up, clip.
+template <class Out, int Unit>
+struct RoundFixed {
+  static const int kDrop = Out::kExponent - Unit;
+
+  template <class Sum>
+  static MINUN_INLINE typename Out::Code of(Sum sum, Clip<Out> clip) {
+    const int width = static_cast<int>(8 * sizeof(Sum));
+    if (kDrop <= 0 || kDrop >= width) return clip(slow(sum));
+    const int drop = kDrop > 0 && kDrop < width ? kDrop : 1;
+    const Sum value = (sum >> drop) + ((sum >> (drop - 1)) & 1);
+    return value > clip.high ? clip.high : value < clip.low ? clip.low : static_cast<typename Out::Code>(value);
+  }
+
+ private:
+  static typename Out::Code slow(int32_t sum) { return encode32<Out>(sum, Unit); }
+  static typename Out::Code slow(int64_t sum) { return encode64<Out>(sum, Unit); }
 };
 
 // Without exponent bits, the code of a magnitude of at most one is the value in units of 2^(2 - N).
@@ -170,8 +276,14 @@ struct RoundSum<Posit<N, 0> > {
     }
     return encode32<Out>(sum, unit);
   }
-  static MINUN_INLINE typename Out::Code of(int64_t sum, int unit) { return encode64<Out>(sum, unit); }
+  static MINUN_INLINE typename Out::Code of(int64_t sum, int unit) { return encode64_inline<Out>(sum, unit); }
 };
+
+// Rounds up to four sums.
+template <class Out, class Sum>
+MINUN_NOINLINE void round_sums(const Sum* sums, int count, int unit, Clip<Out> clip, typename Out::Code* y) {
+  for (int i = 0; i < count; ++i) y[i] = clip(RoundSum<Out>::of(sums[i], unit));
+}
 
 }  // namespace minun
 

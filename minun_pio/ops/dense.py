@@ -13,7 +13,7 @@ from minun_pio.ir import Node, Shape
 from minun_pio.numerics import exact
 from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.format import Codes, Format, element_bytes
-from minun_pio.ops.dense_kernels import choose
+from minun_pio.ops.dense_kernels import choose, plain_weights
 from minun_pio.ops.linear import (
     FAMILIES,
     affine_formats,
@@ -154,6 +154,19 @@ def _emit_quantised(binding: Binding, extents: tuple[str, str, str]) -> Call:
         bias_codes = encoded(np.asarray(bias).ravel(), bias_format)
     multipliers, shifts = requantise_tables(x, w, out, binding.out_shapes[0][-1])
     total = "int64_t" if x.width == 16 else "int32_t"
+    if x.width == 8 and w.width == 8:
+        method, ordered = plain_weights(binding.core, weights, x.storage, 32)
+        return Call(
+            header="minun/dense_fast.h",
+            function=f"minun::dense_quantised8<{out.cpp}, {method}>",
+            args=(
+                *("{in0}", "{in1}", "{table0}", "{out0}", *extents),
+                requantise_argument(binding.node, x, w, out, multipliers, 1),
+            ),
+            tables=(folded_bias(x, weights, bias_codes), multipliers, shifts),
+            constant_codes={1: ordered},
+            variant="quantised",
+        )
     return Call(
         header="minun/quantised.h",
         function=f"minun::dense_quantised<{out.cpp}, {x.cpp}, {w.cpp}, {total}>",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from minun_pio.ops.proofs import (
     piecewise_weights,
 )
 
+_DSP_CORES = ("m4", "m7")
 _FOUR = 4  # rows whose weights are interleaved (minun::Interleaved<4>)
 
 
@@ -81,6 +83,27 @@ def interleaved(codes: Codes) -> Table:
     return Table(f"{dtype.name}_t", tuple(flat.tolist()), "weights", align=max(4, dtype.itemsize))
 
 
+def paired(codes: Codes, value_bytes: int) -> Table:
+    """int8 weights (outputs, inputs) in minun::Paired's order."""
+    outputs, inputs = codes.shape
+    whole, blocks = outputs - outputs % _FOUR, inputs // 4
+    order = [0, 1, 2, 3] if value_bytes == 1 else [0, 2, 1, 3]
+    pieces = []
+    for row in range(0, whole, _FOUR):
+        group = codes[row : row + _FOUR]
+        blocked = group[:, : 4 * blocks].reshape(_FOUR, blocks, 4)[:, :, order]
+        pieces += [blocked.transpose(1, 0, 2).ravel(), group[:, 4 * blocks :].T.ravel()]
+    flat = np.concatenate([*pieces, codes[whole:].ravel()])
+    return Table("int8_t", tuple(flat.tolist()), "weights", align=4)
+
+
+def plain_weights(core: str, codes: Codes, value: np.dtype[Any], total: int) -> tuple[str, Table]:
+    """The Method for weights whose codes are integers, and the weights as it wants them."""
+    if core in _DSP_CORES and codes.dtype == np.int8 and value.itemsize <= 2 and total == 32:
+        return f"minun::Paired<{value.name}_t>", paired(codes, value.itemsize)
+    return f"minun::Plain<{value.name}_t, {codes.dtype.name}_t, int{total}_t>", interleaved(codes)
+
+
 def bias_codes(binding: Binding) -> tuple[Codes | None, Exact | None]:
     """The bias's codes and format, (None, None) when there is none or all are zero."""
     values, fmt = optional(binding.constants, 2), optional(binding.formats, 2)
@@ -114,11 +137,11 @@ def _fixed(binding: Binding, x: Fixed, w: Fixed, out: Fixed) -> Chosen | None:
     for bits in (32, 64):
         safe, bias = short_bias(*bias_codes(binding), unit, row, bound, bits)
         if safe:
-            method = f"minun::Plain<{x.storage.name}_t, {w.storage.name}_t, int{bits}_t>"
+            method, table = plain_weights(binding.core, weights, x.storage, bits)
             return Chosen(
-                function=f"minun::dense_fixed<{out.cpp}, {method}>",
-                arguments=(*map(str, extents(binding)), clip_argument(binding.node, out), str(unit)),
-                weights=interleaved(weights),
+                function=f"minun::dense_fixed<{out.cpp}, {method}, {unit}>",
+                arguments=(*map(str, extents(binding)), clip_argument(binding.node, out)),
+                weights=table,
                 bias=bias,
                 variant=f"integer, {bits}-bit sum",
             )
@@ -139,16 +162,17 @@ def _short(binding: Binding, x: Posit, w: Posit, out: Posit) -> Chosen | None:
         return None
     plain = bool(np.all(integers == weights.astype(np.int64)))
     table, _ = lookup_table(w, weight_unit, "int16_t")
-    method = "minun::Plain<int16_t, int8_t, int32_t>" if plain else "minun::Lookup<int16_t, int16_t, int32_t>"
+    method, ordered = "minun::Lookup<int16_t, int16_t, int32_t>", interleaved(weights)
+    if plain:
+        method, ordered = plain_weights(binding.core, weights, np.dtype(np.int16), 32)
     return Chosen(
-        function=f"minun::dense_short<{out.cpp}, {x.cpp}, {method}, minun::NarrowValues<{x.cpp}>>",
+        function=f"minun::dense_short<{out.cpp}, {x.cpp}, {method}, minun::NarrowValues<{x.cpp}>, {unit}>",
         arguments=(
             "nullptr" if plain else "{table0}",
             *map(str, extents(binding)),
             clip_argument(binding.node, out),
-            str(unit),
         ),
-        weights=interleaved(weights),
+        weights=ordered,
         bias=bias,
         tables=() if plain else (table,),
         scratch_bytes=2 * extents(binding)[1],
@@ -188,6 +212,7 @@ def long_kernel(weights: Codes, binding: Binding, x: Posit, w: Posit) -> LongKer
         if x == w and plan.holds(unit, 1 << 31, row):
             decoder = f"minun::TableValues<{x.cpp}, {unit}, {_first_code_too_large(w, fits)}>"
             braces = "{{table0}}"
+            plan = plan.at_unit(unit)
         method = "minun::Lookup<int32_t, int32_t, int64_t>"
         return LongKernel(
             *(method, w.cpp, weights, plan.cpp, decoder, braces, ()),
@@ -204,14 +229,20 @@ def long_kernel(weights: Codes, binding: Binding, x: Posit, w: Posit) -> LongKer
         "minun::Piecewise",
         Posit(16, w.es).cpp,
         aligned,
-        plan.cpp,
-        f"minun::SpanValues<{x.cpp}>",
-        "()",
+        plan.at_unit(pieces.table_unit).cpp,
+        *_piece_values(x, w, pieces.table_unit),
         pieces.exceptions,
-        plan.bias_table(),
+        plan.at_unit(pieces.table_unit).bias_table(),
         pieces.table,
         f"piecewise, {len(pieces.exceptions)} exceptions",
     )
+
+
+def _piece_values(x: Posit, w: Posit, unit: int) -> tuple[str, str]:
+    """How activations are decoded beside piecewise weights: with their table where that knows the format."""
+    if x.es == w.es and x.n > 8:
+        return f"minun::PieceValues<{x.cpp}>", "{{table0}, " + str(unit) + "}"
+    return f"minun::SpanValues<{x.cpp}>", "()"
 
 
 def _first_code_too_large(fmt: Posit, fits: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int:

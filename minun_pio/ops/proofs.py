@@ -7,7 +7,7 @@ that passes the kernel's run-time guard (include/minun/values.h).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,16 @@ class LongPlan:
     def bias_table(self) -> Table | None:
         return None if self.bias is None else Table("int64_t", self.bias, "bias64", align=8)
 
+    def at_unit(self, unit: int) -> LongPlan:
+        """With the bias in the sum's own units for values of this unit, so that it need no shift."""
+        total = self.weight_unit + unit
+        if self.bias is None or total > self.bias_unit:
+            return self
+        shifted = tuple(v << (self.bias_unit - total) for v in self.bias)
+        if max(abs(v) for v in shifted) >= 1 << _SUM_BITS:
+            return self
+        return replace(self, bias_unit=total, unit_limit=unit, bias=shifted)
+
     def holds(self, unit: int, value_bound: int, row: int) -> bool:
         """Whether values below `value_bound` at this unit can never overflow the sum."""
         if not self.unit_floor <= unit <= self.unit_limit:
@@ -104,6 +114,7 @@ class PiecewiseWeights:
     """16-bit posit weights as table entries and exceptions (include/minun/sums.h)."""
 
     table: Table
+    table_unit: int
     fine_bits: int
     weight_unit: int
     row: int
@@ -139,7 +150,7 @@ def piecewise_weights(codes: Codes, es: int) -> PiecewiseWeights | None:
     ordered = np.r_[128:256, 0:128]
     table = Table("int32_t", tuple(int(v) for v in entries[ordered]), "pieces", align=4)
     exceptions = tuple((int(r), int(c), int(v)) for (r, c), v in zip(places.tolist(), odd, strict=True))
-    return PiecewiseWeights(table, unit - fine, fine, row, exceptions)
+    return PiecewiseWeights(table, unit, unit - fine, fine, row, exceptions)
 
 
 def _piecewise_entries(values: NDArray[np.float64], unit: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
