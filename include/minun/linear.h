@@ -102,6 +102,19 @@ struct WideBias {
   }
 };
 
+// 32-bit integers times 2^unit.
+template <class B>
+struct ShortBias {
+  typedef B Format;
+  const int32_t* values;
+  int unit;
+
+  template <class Sum>
+  MINUN_INLINE void add_to(Sum& sum, int channel) const {
+    if (values != 0) sum.add_int64(flash_load(values + channel), unit);
+  }
+};
+
 // bias[channel] + sum of w[k * step] * x[k], w in flash.
 template <class Out, class X, class W, class Bias>
 inline typename Out::Code exact_dot(const Unpacked<X>* x, const typename W::Code* w, int step, int count,

@@ -78,7 +78,8 @@ class ConvTranspose:
         return [clip_codes(node, codes[:, None], out_formats[0])]
 
     def traits(self, binding: Binding) -> Traits:
-        return conv_traits(binding, _geometry(binding.node, binding.shapes))
+        weights = flipped(np.asarray(binding.constants[1]))
+        return conv_traits(binding, _geometry(binding.node, binding.shapes), weights)
 
     def emit(self, binding: Binding) -> Call:
         weights = np.asarray(binding.constants[1])

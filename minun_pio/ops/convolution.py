@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from minun_pio.ir import Node, Shape
 from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.format import Codes, Format, element_bytes
+from minun_pio.ops.conv_kernels import choose_conv
+from minun_pio.ops.dense_kernels import Chosen
 from minun_pio.ops.linear import (
     affine_formats,
     clip_argument,
@@ -168,20 +170,30 @@ def checked(node: Node, geometry: Geometry) -> Geometry:
     return geometry
 
 
-def conv_traits(binding: Binding, geometry: Geometry) -> Traits:
-    """Scratch for one group's patch, and how far the output may follow the input."""
+def chosen_kernel(binding: Binding, geometry: Geometry, weights: NDArray[Any] | None) -> Chosen | None:
+    """The fast kernel for these constants, if there is one."""
+    values = np.asarray(binding.constants[1] if weights is None else weights)
+    return choose_conv(binding, geometry.cpp, geometry.taps, geometry.patch_elements, geometry.groups, values)
+
+
+def conv_traits(binding: Binding, geometry: Geometry, weights: NDArray[Any] | None = None) -> Traits:
+    """Scratch for one group's patch (or four of them), and how far the output may follow the input."""
     fmt = present(binding.formats, 0, binding.node)
     per_element = 4 if fmt.family == "float" else element_bytes(fmt)
     if fmt.family in ("posit", "fixed"):
         per_element = unpacked_bytes(fmt)
+    chosen = chosen_kernel(binding, geometry, weights)
+    scratch = geometry.patch_elements * per_element if chosen is None else chosen.scratch_bytes
+    if fast_quantised(binding, geometry):
+        scratch *= 4
     widths = (element_bytes(fmt), element_bytes(binding.out_formats[0]))
     if geometry.transposed:
         distance = max(0, geometry.order().forward_bytes(*widths))
     else:
         distance = raster.window_distances(geometry.raster(*widths)).forward
     return Traits(
-        scratch_bytes=geometry.patch_elements * per_element,
-        scratch_align=min(4, per_element),
+        scratch_bytes=scratch,
+        scratch_align=4,
         overlaps=(Overlap(0, 0, forward_bytes=distance),),
     )
 
@@ -197,6 +209,9 @@ def emit_conv(binding: Binding, geometry: Geometry, weights: NDArray[Any] | None
     types = f"{out.cpp}, {x.cpp}, {w.cpp}, {bias_format.cpp}, {geometry.taps}"
     operands = ("{in0}", "{in1}", "{in2}" if has_bias else "nullptr", "{out0}", "{scratch}", geometry.cpp)
     replaced = {} if weights is None else {1: code_table(weights, w)}
+    chosen = chosen_kernel(binding, geometry, weights)
+    if chosen is not None:
+        return chosen.call()
     if x.family == "float":
         return Call(
             header="minun/conv.h",
@@ -212,6 +227,14 @@ def emit_conv(binding: Binding, geometry: Geometry, weights: NDArray[Any] | None
         constant_codes=replaced,
         variant="exact",
     )
+
+
+def fast_quantised(binding: Binding, geometry: Geometry) -> bool:
+    """Whether the four-at-a-time kernel serves: int8 activations and weights, one group."""
+    x, w = binding.formats[0], binding.formats[1]
+    if not (isinstance(x, Affine) and isinstance(w, Affine)):
+        return False
+    return geometry.groups == 1 and x.width == 8 and w.width == 8
 
 
 def code_table(values: NDArray[Any], fmt: Format) -> Table:
@@ -239,9 +262,13 @@ def _emit_quantised(binding: Binding, geometry: Geometry, weights: NDArray[Any] 
         bias_codes = encoded(np.asarray(bias).ravel(), bias_format)
     multipliers, shifts = requantise_tables(x, w, out, geometry.out_channels)
     total = "int64_t" if x.width == 16 else "int32_t"
+    fast = fast_quantised(binding, geometry)
+    header, function = "minun/quantised.h", f"conv_quantised<{out.cpp}, {x.cpp}, {w.cpp}, {total}"
+    if fast:
+        header, function = "minun/conv_fast.h", f"conv_quantised8<{out.cpp}"
     return Call(
-        header="minun/quantised.h",
-        function=f"minun::conv_quantised<{out.cpp}, {x.cpp}, {w.cpp}, {total}, {geometry.taps}>",
+        header=header,
+        function=f"minun::{function}, {geometry.taps}>",
         args=(
             *("{in0}", "{in1}", "{table0}", "{out0}", "{scratch}", geometry.cpp, str(x.zero_point)),
             requantise_argument(binding.node, x, w, out, multipliers, 1),

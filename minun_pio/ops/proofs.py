@@ -31,8 +31,13 @@ def finest_unit(codes: Codes, fmt: Exact) -> int:
 
 
 def integers_at(codes: Codes, fmt: Exact, unit: int) -> Integers:
-    """The codes' values in units of 2^unit, which they must be multiples of, as Python integers."""
-    values = fmt.decode(codes).ravel()
+    """The codes' values in units of 2^unit, which they must be multiples of."""
+    values = np.asarray(fmt.decode(codes)).ravel()
+    scaled = values * 2.0**-unit if abs(unit) < 512 else np.full(values.shape, np.inf)
+    if fmt.bits <= 16 and np.abs(scaled).max(initial=0.0) < 2.0**62:  # few significant bits: exact in float64
+        whole64 = scaled.astype(np.int64)
+        assert (whole64 == scaled).all()
+        return whole64.reshape(np.shape(codes))
     whole = [_integer(float(value), unit) for value in values]
     return np.asarray(whole, dtype=object).reshape(np.shape(codes))
 
@@ -48,7 +53,9 @@ def _integer(value: float, unit: int) -> int:
 def largest_row(weights: Integers) -> int:
     """The largest sum of magnitudes of a row (axis 0)."""
     flat = weights.reshape(weights.shape[0], -1)
-    return max((int(sum(abs(int(v)) for v in row)) for row in flat.tolist()), default=0)
+    if flat.dtype != object and np.abs(flat).max(initial=0) < (1 << 62) // max(flat.shape[1], 1):
+        return int(np.abs(flat).sum(axis=1).max(initial=0))
+    return max((sum(abs(v) for v in row) for row in flat.tolist()), default=0)
 
 
 @dataclass(frozen=True)

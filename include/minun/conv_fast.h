@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions in plain integers, for weights that the code generator has proven safe: four output positions at a time,
+// their patches decoded and interleaved in scratch, so that every weight is decoded once for four products. One group;
+// weights row-major. The four patches are read before the first of the four positions is written.
+#ifndef MINUN_CONV_FAST_H
+#define MINUN_CONV_FAST_H
+
+#include "minun/conv.h"
+#include "minun/dense_fast.h"
+
+namespace minun {
+
+namespace detail {
+
+template <class Value, class Code, class Decoder>
+struct PutInterleaved {
+  Value* out;
+  const Decoder* decode;
+  MINUN_INLINE void operator()(int index, Code code) { out[4 * index] = (*decode)(code); }
+};
+
+struct AsIs {
+  template <class Code>
+  MINUN_INLINE Code operator()(Code code) const { return code; }
+};
+
+// `rows`: start(sums, channel) puts the bias into four sums; finish(sums, channel, y, stride, count) rounds `count` of
+// them into y[0], y[stride], ...
+template <class Method, class Taps, class OutCode, class Code, class Decoder, class Rows>
+MINUN_INLINE void conv_by_four(const Code* x, const typename Method::Weight* w, OutCode* y,
+                               typename Method::Value* values, const typename Method::Entry* table,
+                               const ConvShape& shape, Code zero, const Decoder& decode, Rows& rows) {
+  const int count = shape.patch_elements();
+  const int32_t positions = static_cast<int32_t>(shape.out_height) * shape.out_width;
+  int row = 0, column = 0;
+  for (int32_t position = 0; position < positions; position += 4) {
+    const int lanes = positions - position < 4 ? static_cast<int>(positions - position) : 4;
+    for (int lane = 0; lane < 4; ++lane) {
+      PutInterleaved<typename Method::Value, Code, Decoder> put = {values + lane, &decode};
+      for_patch<Taps>(x, shape, row, column, 0, zero, put);
+      if (lane + 1 < lanes || lane == 3) {  // lanes without a position repeat the last one
+        if (++column == shape.out_width) {
+          column = 0;
+          ++row;
+        }
+      }
+    }
+    rows.begin();
+    const typename Method::Weight* weights = w;
+    for (int channel = 0; channel < shape.out_channels; ++channel, weights += count) {
+      typename Method::Sum sums[4];
+      rows.start(sums, channel);
+      conv_sums<Method>(sums, values, weights, count, table);
+      rows.finish(sums, channel, y + channel, shape.out_channels, lanes);
+    }
+    y += 4 * shape.out_channels;
+  }
+}
+
+template <class Out, class Sum>
+MINUN_NOINLINE void round_strided(const Sum* sums, int count, int unit, Clip<Out> clip, typename Out::Code* y,
+                                  int stride) {
+  for (int i = 0; i < count; ++i, y += stride) *y = clip(RoundSum<Out>::of(sums[i], unit));
+}
+
+// Rows of convolutions with 32-bit or 64-bit sums that begin with the bias.
+template <class Out, class Sum, class Round>
+struct PlainRows {
+  const Sum* bias;
+  Round round;
+
+  MINUN_INLINE void begin() {}
+  MINUN_INLINE void start(Sum* sums, int channel) const {
+    const Sum value = bias != 0 ? flash_load(bias + channel) : 0;
+    sums[0] = sums[1] = sums[2] = sums[3] = value;
+  }
+  MINUN_INLINE void finish(const Sum* sums, int channel, typename Out::Code* y, int stride, int count) const {
+    for (int i = 0; i < count; ++i, y += stride) *y = round(sums[i], channel);
+  }
+};
+
+template <class Out, int Unit>
+struct RoundShort {
+  Clip<Out> clip;
+  MINUN_INLINE typename Out::Code operator()(int32_t sum, int) const { return clip(RoundSum<Out>::of(sum, Unit)); }
+};
+
+template <class Out, int Unit>
+struct RoundFixedRow {
+  Clip<Out> clip;
+  template <class Sum>
+  MINUN_INLINE typename Out::Code operator()(Sum sum, int) const {
+    return RoundFixed<Out, Unit>::of(sum, clip);
+  }
+};
+
+template <class Out>
+struct RoundQuantised {
+  const Requantise<Out>* requantise;
+  MINUN_INLINE typename Out::Code operator()(int32_t sum, int channel) const { return (*requantise)(sum, channel); }
+};
+
+template <class Out>
+struct LongRows {
+  Additions additions;
+  const uint16_t* first_place;
+  const int32_t* first_exception;
+  int unit;
+  Clip<Out> clip;
+
+  MINUN_INLINE void begin() {
+    additions.place = first_place;
+    additions.exception = first_exception;
+  }
+  MINUN_INLINE void start(int64_t* sums, int channel) const {
+    const int64_t value = additions.bias != 0 && additions.at_start() ? flash_load(additions.bias + channel) : 0;
+    sums[0] = sums[1] = sums[2] = sums[3] = value;
+  }
+  MINUN_INLINE void finish(int64_t* sums, int channel, typename Out::Code* y, int stride, int count) {
+    if (!additions.at_start()) later(sums, channel);
+    while (additions.place != additions.end && flash_load(additions.place) == channel) {
+      const int32_t* const values = additions.values + 4 * flash_load(additions.place + 1);
+      const int64_t weight = flash_load(additions.exception);
+      for (int i = 0; i < 4; ++i) sums[i] += values[i] * weight;
+      additions.place += 2;
+      ++additions.exception;
+    }
+    round_strided<Out>(sums, count, unit, clip, y, stride);
+  }
+  MINUN_NOINLINE void later(int64_t* sums, int channel) const {
+    uint64_t addend = 0;
+    if (additions.bias != 0) {
+      addend = static_cast<uint64_t>(flash_load(additions.bias + channel)) << additions.bias_shift;
+    }
+    for (int i = 0; i < 4; ++i) {
+      sums[i] = static_cast<int64_t>((static_cast<uint64_t>(sums[i]) << additions.fine_bits) + addend);
+    }
+  }
+};
+
+}  // namespace detail
+
+// posit<8,0>: `w` codes, scratch 8 * patch_elements() bytes. `bias` counts 2^Unit as the products do; B is its format.
+template <class Out, class X, class W, class B, class Taps, class Method, int Unit>
+MINUN_NOINLINE void conv_short(const typename X::Code* x, const typename W::Code* w, const int32_t* bias,
+                               typename Out::Code* y, void* scratch, const typename Method::Entry* table,
+                               const ConvShape& shape, Clip<Out> clip) {
+  NarrowValues<X> decode;
+  const SumPlan none = {0, 0, 0, 0, 0, 0};
+  const int32_t elements = static_cast<int32_t>(shape.in_height) * shape.in_width * shape.in_channels;
+  if (decode.prepare(x, elements, none) != kFast) {
+    MINUN_SLOW_PATH();
+    const ShortBias<B> added = {bias, Unit};
+    conv_exact<Out, X, W, Taps>(x, w, added, y, scratch, shape, clip);
+    return;
+  }
+  detail::PlainRows<Out, int32_t, detail::RoundShort<Out, Unit> > rows = {bias, {clip}};
+  detail::conv_by_four<Method, Taps>(x, w, y, static_cast<typename Method::Value*>(scratch), table, shape,
+                                     static_cast<typename X::Code>(0), decode, rows);
+}
+
+// Fixed-point: scratch 4 * patch_elements() codes.
+template <class Out, class Taps, class Method, int Unit>
+MINUN_NOINLINE void conv_fixed(const typename Method::Value* x, const typename Method::Weight* w,
+                               const typename Method::Sum* bias, typename Out::Code* y, void* scratch,
+                               const ConvShape& shape, Clip<Out> clip) {
+  detail::PlainRows<Out, typename Method::Sum, detail::RoundFixedRow<Out, Unit> > rows = {bias, {clip}};
+  detail::conv_by_four<Method, Taps>(x, w, y, static_cast<typename Method::Value*>(scratch),
+                                     static_cast<const int8_t*>(0), shape, static_cast<typename Method::Value>(0),
+                                     detail::AsIs(), rows);
+}
+
+// TensorFlow Lite's int8: scratch 4 * patch_elements() bytes.
+template <class Out, class Taps>
+MINUN_NOINLINE void conv_quantised8(const int8_t* x, const int8_t* w, const int32_t* bias, typename Out::Code* y,
+                                    void* scratch, const ConvShape& shape, int8_t zero,
+                                    const Requantise<Out>& requantise) {
+  detail::PlainRows<Out, int32_t, detail::RoundQuantised<Out> > rows = {bias, {&requantise}};
+  detail::conv_by_four<Plain<int8_t, int8_t, int32_t>, Taps>(x, w, y, static_cast<int8_t*>(scratch),
+                                                             static_cast<const int8_t*>(0), shape, zero,
+                                                             detail::AsIs(), rows);
+}
+
+// All other posits: scratch 16 * patch_elements() bytes. Where the input does not fit the plan, the layer is summed
+// exactly (counted by MINUN_SLOW_PATH).
+template <class Out, class X, class W, class B, class Taps, class Method, class Decoder>
+MINUN_NOINLINE void conv_long(const typename X::Code* x, const typename W::Code* w, const int64_t* bias,
+                              typename Out::Code* y, void* scratch, const typename Method::Entry* table,
+                              const ConvShape& shape, Clip<Out> clip, const SumPlan& plan,
+                              const Exceptions& exceptions, Decoder decode) {
+  const int32_t elements = static_cast<int32_t>(shape.in_height) * shape.in_width * shape.in_channels;
+  if (decode.prepare(x, elements, plan) != kFast) {
+    MINUN_SLOW_PATH();
+    const WideBias<B> added = {bias, plan.bias_unit};
+    conv_exact<Out, X, W, Taps>(x, w, added, y, scratch, shape, clip);
+    return;
+  }
+  int32_t* const values = static_cast<int32_t*>(scratch);
+  detail::LongRows<Out> rows = {
+      {bias, plan.fine_bits, plan.bias_unit - plan.weight_unit - decode.unit(), values, exceptions.places,
+       exceptions.values, exceptions.places + 2 * exceptions.count},
+      exceptions.places,
+      exceptions.values,
+      plan.weight_unit + decode.unit(),
+      clip};
+  detail::conv_by_four<Method, Taps>(x, w, y, values, table, shape, static_cast<typename X::Code>(0), decode, rows);
+}
+
+}  // namespace minun
+
+#endif
