@@ -77,9 +77,9 @@ def bonsai(o: Options) -> str:
         else o.add("dense", projection, name="projected")
     )
     attrs = {"depth": depth, "classes": classes, "sigma": o.number("sigma", 1.0)}
-    function = o.choice("function", ("tanh", "clip"), "tanh")
-    if function != "tanh":
-        attrs["function"] = function
+    gate = o.choice("gate", ("tanh", "clip"), "tanh")
+    if gate != "tanh":
+        attrs["gate"] = gate
     constants = [o.constant(a, what) for a, what in ((w, "w"), (v, "v"), (t[: 2**depth - 1], "t"))]
     scores = o.add("bonsai_tree", [projected, *constants], attrs, name="scores")
     if classes == 1:

@@ -108,9 +108,13 @@ class Context:
         place: int,
         arrange: Callable[[NDArray[Any]], NDArray[Any]],
         axis: int,
+        *,
+        per_channel: bool = False,
     ) -> str:
-        """A constant input, real values of it, rearranged; its format is noted with its channels on
-        `axis`."""
+        """A constant input, real values of it, rearranged; its format is noted with its channels on `axis`.
+
+        `per_channel` notes the axis also where one scale serves all: convolutions round by channel.
+        """
         info, stored = self.info(op, place), self.value(op, place, "weights")
         if not info.scales:
             if stored.dtype.kind == "f":
@@ -120,7 +124,7 @@ class Context:
         name = self.builder.constant(arrange(values), info.name or op.name)
         fmt = self.format(op, info)
         if fmt is not None and self.builder.constants[name].dtype.kind == "f":
-            several = len(fmt.scales) > 1
+            several = per_channel or len(fmt.scales) > 1
             self.builder.quantised[name] = Affine(
                 fmt.width, fmt.scales, fmt.zero_point, axis if several else None
             )

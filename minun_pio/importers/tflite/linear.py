@@ -63,7 +63,7 @@ def _conv(ctx: Context, op: TfOperator) -> list[str]:
         "groups": shape[3] // weights[3],
         **ctx.clip(op),
     }
-    inputs = [ctx.tensor(op, 0), ctx.weight(op, 1, lambda w: w, 0)]
+    inputs = [ctx.tensor(op, 0), ctx.weight(op, 1, lambda w: w, 0, per_channel=True)]
     if ctx.has(op, 2):
         inputs.append(ctx.weight(op, 2, lambda b: b, 0))
     return [ctx.add(op, "conv", inputs, attrs)]
@@ -81,7 +81,7 @@ def _depthwise(ctx: Context, op: TfOperator) -> list[str]:
         "groups": shape[3],
         **ctx.clip(op),
     }
-    inputs = [ctx.tensor(op, 0), ctx.weight(op, 1, lambda w: w.transpose(3, 1, 2, 0), 0)]
+    inputs = [ctx.tensor(op, 0), ctx.weight(op, 1, lambda w: w.transpose(3, 1, 2, 0), 0, per_channel=True)]
     if ctx.has(op, 2):
         inputs.append(ctx.weight(op, 2, lambda b: b, 0))
     return [ctx.add(op, "conv", inputs, attrs)]
@@ -111,7 +111,7 @@ def _transpose_conv(ctx: Context, op: TfOperator) -> list[str]:
         "output_padding": tuple(extra),
         **ctx.clip(op),
     }
-    inputs = [ctx.tensor(op, 2), ctx.weight(op, 1, lambda w: w, 0)]
+    inputs = [ctx.tensor(op, 2), ctx.weight(op, 1, lambda w: w, 0, per_channel=True)]
     if ctx.has(op, 3):
         inputs.append(ctx.weight(op, 3, lambda b: b, 0))
     return [ctx.add(op, "conv_transpose", inputs, attrs)]
