@@ -22,7 +22,7 @@ from minun_pio.planner.prover import Prover
 
 # Work is in microseconds of an ordinary machine, roughly; only the proportions matter.
 FIRST_SLICE = 30_000.0  # of the finder
-PROVER_SHARE = 0.5
+PROVER_SHARE = 1.0
 FIRST_PATIENCE = 2e5  # work on one capacity before another is tried
 
 
@@ -107,7 +107,7 @@ class Duel:
         self.finding = Finder(inst, capacity, budget).runs()
         self.proving = Prover(inst, capacity, budget).runs() if Prover.fits(inst, capacity) else None
         membership = sum(b - a for a, b in zip(inst.first, inst.last, strict=True))
-        self.prover_cost = membership * (0.3 + capacity / 3000)  # of one node, in work
+        self.prover_cost = membership * (0.15 + capacity / 3000)  # of one node, in work
         self.finder_cost = 15 + 0.01 * len(inst.sizes)
         self.slice = FIRST_SLICE
 

@@ -62,6 +62,11 @@ class Prover:
             return False
         offset = [-1] * n
         taken = [0] * inst.count  # units of each section covered by fixed buffers
+        spread = [0] * n  # the units buffer i can cover from the domain `spread_of[i]`
+        spread_of = [0] * n
+        unknown: list[tuple[list[int], int, int] | None] = [None] * inst.count
+        reached = unknown[:]  # what `reach` last found
+        slack = any(load < capacity for load in inst.load)
         trail: list[tuple[int, int, int]] = []  # (i, domain, offset before) or (~section, taken before, 0)
 
         def narrow(i: int, to: int, dirty: set[int], single: list[int]) -> bool:
@@ -71,6 +76,7 @@ class Prover:
             if not to:
                 return False
             dirty.update(range(first[i], last[i]))
+            reached[first[i] : last[i]] = unknown[first[i] : last[i]]
             if not to & (to - 1) and offset[i] < 0:
                 single.append(i)
             return True
@@ -80,8 +86,10 @@ class Prover:
                 i, before, at = trail.pop()
                 if i < 0:
                     taken[~i] = before
+                    reached[~i] = None
                 else:
                     domain[i], offset[i] = before, at
+                    reached[first[i] : last[i]] = unknown[first[i] : last[i]]
 
         def blame(i: int) -> None:
             for k in range(first[i], last[i]):
@@ -98,6 +106,7 @@ class Prover:
                     return False
                 trail.append((~k, taken[k], 0))
                 taken[k] |= block
+                reached[k] = None
                 dirty.add(k)
             above = at + size[i]
             for j in near[i]:
@@ -112,17 +121,43 @@ class Prover:
 
         def reach(k: int) -> tuple[list[int], int, int]:
             """Section k's unfixed buffers, the units they can cover, and how many of those may be wasted."""
+            known = reached[k]
+            if known is not None:
+                return known
             inside, covered, total = [], 0, 0
             for j in members[k]:
                 if offset[j] < 0:
                     inside.append(j)
-                    covered |= smear(domain[j], size[j] - 1)
+                    if spread_of[j] != domain[j]:
+                        spread[j], spread_of[j] = smear(domain[j], size[j] - 1), domain[j]
+                    covered |= spread[j]
                     total += size[j]
             covered &= full & ~taken[k]
-            return inside, covered, covered.bit_count() - total
+            reached[k] = known = (inside, covered, covered.bit_count() - total)
+            return known
 
         def propagate(dirty: set[int], single: list[int]) -> bool:
             """To the fixed point; False on a contradiction."""
+            if not slack:
+                return fill(dirty, single)
+            changed = len(trail)
+            while fill(dirty, single):
+                moved = {i for i, _, _ in trail[changed:] if i >= 0}
+                if not moved:
+                    return True
+                changed = len(trail)
+                for i in {j for m in moved for j in near[m]}:
+                    resting = 1  # on the floor, or on somebody's top
+                    for j in near[i]:
+                        resting |= domain[j] << size[j]
+                    rest = domain[i] & resting
+                    if rest != domain[i] and not narrow(i, rest, dirty, single):
+                        blame(i)
+                        return False
+            return False
+
+        def fill(dirty: set[int], single: list[int]) -> bool:
+            """What must begin or end where, to the fixed point."""
             while True:
                 while single:
                     i = single.pop()
