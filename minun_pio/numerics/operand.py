@@ -195,7 +195,8 @@ def patches(image: NDArray[Any], window: Window, fill: Any = 0) -> NDArray[Any]:
     last.
     """
     windows = window.over(image, fill).transpose(0, 1, 2, 4, 5, 3)
-    return windows.reshape(*windows.shape[:3], -1)
+    rows: NDArray[Any] = windows.reshape(*windows.shape[:3], -1)
+    return rows
 
 
 class PatchRows:
