@@ -12,6 +12,8 @@ from minun_pio.numerics.format import Format, element_bytes
 from minun_pio.ops.operator import Binding, Overlap, Table, Traits
 from minun_pio.ops.shapes import elements
 
+_FLAT_CORES = frozenset({"m3", "m4", "m7"})
+
 _C_TYPES = {
     "int8": "int8_t",
     "int16": "int16_t",
@@ -59,8 +61,12 @@ def activation(binding: Binding, index: int) -> None:
 
 
 def where(binding: Binding, index: int) -> str:
-    """How the kernel reads input `index`: a constant from flash, an activation from RAM."""
-    return "minun::InFlash" if in_flash(binding, index) else "minun::InRam"
+    """How the kernel reads input `index`: a constant from flash, an activation from RAM.
+
+    On a Cortex-M flash reads like RAM, and one kernel serves both.
+    """
+    flash = in_flash(binding, index) and binding.core not in _FLAT_CORES
+    return "minun::InFlash" if flash else "minun::InRam"
 
 
 def shape_table(values: Sequence[int], hint: str = "shape") -> Table:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from op_harness import Case
 
-from minun_pio.numerics.affine import Affine
+from minun_pio.numerics.affine import Affine, affine_bias
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.floats import BFloat16, Float16, Float32
 from minun_pio.numerics.format import Format
@@ -206,6 +206,50 @@ def _argmax(f: Formats) -> list[Case]:
     ]
 
 
+def _weights(f: Formats, channels: int) -> tuple[Format, Format, frozenset[int]]:
+    """Formats of weights and bias, and which inputs are constant."""
+    constants = frozenset({1, 2})
+    if isinstance(f.a, Affine):
+        scales = tuple(_single(0.01 * (1 + index)) for index in range(channels))
+        weights = Affine(8, scales, 0, 0, narrow=True)
+        return weights, affine_bias(f.a, weights), constants
+    return f.b, f.a, constants
+
+
+def _dense(f: Formats) -> list[Case]:
+    weights, bias, constants = _weights(f, 5)
+    formats = (f.a, weights, bias)
+    return [
+        Case(
+            "dense", ((1, 9), (5, 9), (5,)), (f.a, weights, bias), (f.out,), {"clip": (0.0, None)}, constants
+        ),
+        Case("dense", ((2, 3, 4), (5, 4), (5,)), formats, (f.out,), {}, constants),
+    ]
+
+
+def _conv(op: str) -> Builder:
+    def build(f: Formats) -> list[Case]:
+        weights, bias, constants = _weights(f, 4)
+        formats = (f.a, weights, bias)
+        plain: dict[str, object] = {"pads": (1, 1, 1, 1), "strides": (2, 1), "clip": (0.0, 6.0)}
+        return [
+            Case(op, ((1, 5, 4, 2), (4, 3, 3, 2), (4,)), formats, (f.out,), plain, constants),
+            Case(op, ((1, 4, 4, 4), (4, 2, 2, 1), (4,)), formats, (f.out,), {"groups": 4}, constants),
+            Case(op, ((1, 3, 3, 3), (4, 1, 1, 3), (4,)), formats, (f.out,), {}, constants),
+        ]
+
+    return build
+
+
+def _matmul(f: Formats) -> list[Case]:
+    if f.family == "affine":
+        return [Case("matmul", ((2, 3, 4), (4, 5)), (f.a, f.b), (f.out,), {})]
+    return [
+        Case("matmul", ((2, 3, 4), (2, 4, 5)), (f.a, f.b), (f.out,), {}),
+        Case("matmul", ((3, 4), (5, 4)), (f.a, f.b), (f.out,), {"transpose_b": True}),
+    ]
+
+
 BUILDERS: dict[str, Builder] = {
     "abs": _same("abs", ((30,), {})),
     "add": _binary("add"),
@@ -214,7 +258,10 @@ BUILDERS: dict[str, Builder] = {
     "bonsai_tree": _bonsai,
     "clip": _same("clip", ((2, 3, 4), {"lo": -0.5, "hi": 0.75}), ((9,), {"hi": 1.0})),
     "concat": _concat,
+    "conv": _conv("conv"),
+    "conv_transpose": _conv("conv_transpose"),
     "convert": _convert,
+    "dense": _dense,
     "div": _binary("div"),
     "elu": _unary("elu", alpha=0.75),
     "erf": _unary("erf"),
@@ -233,6 +280,7 @@ BUILDERS: dict[str, Builder] = {
         ((1, 5, 6, 3), {"kernel": (3, 2), "strides": (2, 2), "pads": (1, 0, 1, 1), "ceil_mode": True}),
         ((1, 6, 6, 2), {"kernel": (2, 2), "dilations": (2, 3)}),
     ),
+    "matmul": _matmul,
     "maximum": _pick("maximum"),
     "minimum": _pick("minimum"),
     "mul": _binary("mul"),
@@ -273,7 +321,7 @@ BUILDERS: dict[str, Builder] = {
     "tanh": _unary("tanh"),
     "transpose": _same("transpose", ((2, 3, 4), {"perm": (2, 0, 1)}), ((1, 3, 3, 2), {"perm": (0, 3, 1, 2)})),
 }
-"""Operators that have cases here; dense, matmul, the convolutions and scan have their own tests."""
+"""Every operator but scan, which is a loop around others and has its own tests."""
 
 SMALL = tuple(
     f

@@ -9,6 +9,7 @@ case declares (in place, overlap, view) is run at its closest allowed distance a
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minun_pio.board.bare import build_and_run
+from minun_pio.board.bare import build, build_and_run
+from minun_pio.errors import MinunError
 from minun_pio.ir import Node
+from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.format import Format, element_bytes
 from minun_pio.numerics.index import Index32
+from minun_pio.numerics.posit import Posit
 from minun_pio.ops import REGISTRY
 from minun_pio.ops.literals import float_literal
 from minun_pio.ops.operator import Binding, Call, Traits
@@ -37,7 +41,7 @@ _C_TYPES = {
     "float32": "float",
 }
 BOARD_FLAGS = ("-Os", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-Wno-div-by-zero")
-_FLAGS = ("-O1", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-Wno-div-by-zero", "-ffp-contract=off")
+HOST_FLAGS = ("-O1", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-Wno-div-by-zero", "-ffp-contract=off")
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,9 @@ def random_codes(
     rng: np.random.Generator, fmt: Format, shape: tuple[int, ...], spread: float, tame: bool = False
 ) -> NDArray[Any]:
     """Codes of normally distributed values, some uniform over all codes, some edge codes."""
+    if isinstance(fmt, Affine) and (fmt.axis is not None or fmt.width == 32):  # weights and biases
+        limit = 127 if fmt.width == 8 else 2000
+        return rng.integers(-limit, limit + 1, shape).astype(fmt.storage)
     values = rng.normal(0.0, spread, shape)
     codes = np.asarray(fmt.encode(values))
     if tame:
@@ -118,6 +125,8 @@ def prepare(case: Case, core: str = "host") -> Prepared:
             drawn = rng.integers(-2, 4, (samples, *shape)).astype(np.int32)
         else:
             drawn = random_codes(rng, fmt, (samples, *shape), case.spread, case.tame)
+        if index in case.constants and isinstance(fmt, Posit):  # a network's constants are numbers
+            drawn = np.where(drawn == fmt.nar, np.zeros((), drawn.dtype), drawn)
         inputs.append(np.ascontiguousarray(drawn))
     constants = tuple(
         fmt.decode(codes[0]) if index in case.constants else None
@@ -271,16 +280,8 @@ def _source(index: int, prepared: Prepared, places: Sequence[Placement]) -> str:
     return "\n".join(lines)
 
 
-def device_mismatches(
-    cases: Sequence[Case],
-    folder: Path,
-    core: str = "host",
-    flags: Sequence[str] = _FLAGS,
-    mcu: str | None = None,
-) -> list[str]:
-    """What the compiled kernels compute differently from the simulation; empty when every bit agrees."""
-    prepared = [prepare(case, core) for case in cases]
-    placed = [placements(one) for one in prepared]
+def _program(prepared: Sequence[Prepared], placed: Sequence[list[Placement]]) -> str:
+    """The source of a program that runs all cases."""
     size = max(place.size for places in placed for place in places)
     headers = sorted({one.call.header for one in prepared})
     source = ['#include "bare.h"', *(f'#include "{header}"' for header in headers)]
@@ -289,8 +290,21 @@ def device_mismatches(
     source.append("int main() {")
     source += [f"  case{i}::run();" for i in range(len(prepared))]
     source += ["  return 0;", "}"]
+    return "\n".join(source) + "\n"
+
+
+def device_mismatches(
+    cases: Sequence[Case],
+    folder: Path,
+    core: str = "host",
+    flags: Sequence[str] = HOST_FLAGS,
+    mcu: str | None = None,
+) -> list[str]:
+    """What the compiled kernels compute differently from the simulation; empty when every bit agrees."""
+    prepared = [prepare(case, core) for case in cases]
+    placed = [placements(one) for one in prepared]
     program = folder / f"cases_{core}.cpp"
-    program.write_text("\n".join(source) + "\n", encoding="utf-8")
+    program.write_text(_program(prepared, placed), encoding="utf-8")
     stdin = bytearray()
     for one, places in zip(prepared, placed, strict=True):
         for _ in places:
@@ -307,6 +321,29 @@ def device_mismatches(
         mcu=mcu,
     )
     return _compare(prepared, placed, run.output)
+
+
+def failing(
+    cases: Sequence[Case], folder: Path, core: str, flags: Sequence[str], mcu: str | None = None
+) -> list[str]:
+    """`device_mismatches`, a case that cannot even be built counting as one."""
+    try:
+        return device_mismatches(cases, folder, core, flags, mcu)
+    except MinunError as error:
+        return [str(error)]
+
+
+def kernel_bytes(cases: Sequence[Case], core: str = "m7") -> int:
+    """Bytes of our kernels in an image of these cases: everything in namespace minun, without weights."""
+    prepared = [prepare(case, core) for case in cases]
+    placed = [placements(one)[:1] for one in prepared]
+    flags = ("-Os", "-std=c++11", "-fno-inline-functions-called-once")  # so that every kernel keeps its name
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "size.cpp"
+        program.write_text(_program(prepared, placed), encoding="utf-8")
+        elf = Path(folder) / "size.elf"
+        image = build(core, [program], elf, cflags=flags, include_dirs=[ROOT / "include"])
+    return sum(size for name, size in image.symbols.items() if "5minun" in name)
 
 
 def _compare(prepared: Sequence[Prepared], placed: Sequence[list[Placement]], output: bytes) -> list[str]:
