@@ -4,8 +4,7 @@
     python benchmarks/classic_models.py --json
 
 Each classic model is a layer list over the weights' NPZ. Its float accuracy must be within 0.1 point of the
-one that
-its source states, that of uniform posit<16,2> within 0.2 points of float. Models and data come from
+one that its source states, that of uniform posit<16,2> within 0.2 points of float. Models and data come from
 `shared/data` beside the checkout, or `--data`; they are not part of the project.
 """
 

@@ -275,8 +275,8 @@ class _Reader:
             )
         itemsize = dtype.itemsize
         try:
-            offset = int(entries.get("offset", "0") or "0")
-            length = int(entries.get("length", "0") or math.prod(dims) * itemsize)
+            offset = int(entries.get("offset") or 0)
+            length = int(entries.get("length") or math.prod(dims) * itemsize)
         except ValueError:
             raise self.error(f"{label} has a bad offset or length", "onnx.external-data") from None
         if offset < 0 or length != math.prod(dims) * itemsize:
