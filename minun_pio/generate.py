@@ -19,7 +19,7 @@ from minun_pio.board.vectors import split, to_bytes, vectors
 from minun_pio.errors import MinunError
 from minun_pio.filelock import write_whole
 from minun_pio.lock import find, lock_path, save
-from minun_pio.stamp import read_stamp, write_stamp
+from minun_pio.stamp import Generation, up_to_date, write_stamp
 
 if TYPE_CHECKING:
     from minun_pio.emit.program import Program
@@ -30,29 +30,11 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Generation:
-    """What a call did. `created`: a file appeared or vanished, so the set of names in the folder changed."""
-
-    lines: tuple[str, ...]
-    outputs: tuple[Path, ...]
-    written: bool
-    created: bool
-
-
-@dataclass(frozen=True)
 class _Compiled:
     program: Program
     summary: Mapping[str, Any]
     inputs: Mapping[str, Path]
     line: str
-
-
-def up_to_date(models: Sequence[Path], target: Target, stamp_file: Path) -> Generation | None:
-    """The answer when the stamp vouches for everything; None otherwise."""
-    stamp = read_stamp(stamp_file)
-    if stamp is None or not stamp.vouches(target.key, models):
-        return None
-    return Generation(stamp.lines, tuple(Path(name) for name in stamp.outputs), False, False)
 
 
 def locked(models: Sequence[Path], target: Target) -> str | None:
@@ -81,7 +63,7 @@ def generate(
     """
     models = [Path(model).absolute() for model in models]
     if stamp_file is not None and not renew:
-        done = up_to_date(models, target, stamp_file)
+        done = up_to_date(models, target.key, stamp_file)
         if done is not None:
             return done
     compiled = [_compiled(model, target, renew, say or (lambda _: None)) for model in models]

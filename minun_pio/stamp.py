@@ -21,6 +21,16 @@ _SETTLED_NS = 50_000_000  # a file changed this shortly before the stamp may cha
 
 
 @dataclass(frozen=True)
+class Generation:
+    """What a call did. `created`: a file appeared or vanished, so the set of names in the folder changed."""
+
+    lines: tuple[str, ...]
+    outputs: tuple[Path, ...]
+    written: bool
+    created: bool
+
+
+@dataclass(frozen=True)
 class Stamp:
     """`outputs`: what was generated. `lines`: what a build says of each model. `record`: file states."""
 
@@ -34,7 +44,7 @@ class Stamp:
 
     def vouches(self, key: str, models: Iterable[Path]) -> bool:
         """True when nothing that mattered then has changed since, as far as sizes and times tell."""
-        if self.version != _version() or self.key != key or self.models != tuple(str(m) for m in models):
+        if self.version != _version() or self.key != key or self.models != tuple(map(str, models)):
             return False
         for name, state in self.record.items():
             found = _state(name)
@@ -60,6 +70,14 @@ def read_stamp(path: Path) -> Stamp | None:
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def up_to_date(models: Iterable[Path], key: str, stamp_file: Path) -> Generation | None:
+    """The answer when the stamp vouches for everything; None otherwise."""
+    stamp = read_stamp(stamp_file)
+    if stamp is None or not stamp.vouches(key, models):
+        return None
+    return Generation(stamp.lines, tuple(Path(name) for name in stamp.outputs), False, False)
 
 
 def write_stamp(

@@ -16,8 +16,7 @@ from typing import Any
 
 from minun_pio.board.target import HOST, Target, core_of
 from minun_pio.errors import MinunError
-from minun_pio.filelock import exclusive
-from minun_pio.generate import Generation, clean, generate, locked, up_to_date
+from minun_pio.stamp import Generation, up_to_date
 
 _DONE = "MINUN_DONE"
 _VARIANT = "minun_models"
@@ -146,17 +145,21 @@ def board_target(env: Any) -> Target:
 
 def _needs_no_search(setup: Setup) -> bool:
     """Whether generating is quick: an editor that asks for include paths must not wait for a search."""
-    if up_to_date(setup.models, setup.target, setup.stamp_file):
+    if up_to_date(setup.models, setup.target.key, setup.stamp_file):
         return True
+    from minun_pio.generate import locked
+
     return locked(setup.models, setup.target) is None
 
 
 def _generate(env: Any, setup: Setup, renew: bool) -> Generation:
     if not renew:
-        done = up_to_date(setup.models, setup.target, setup.stamp_file)
+        done = up_to_date(setup.models, setup.target.key, setup.stamp_file)
         if done is not None:
             _print_lines(done)
             return done
+    from minun_pio.generate import generate  # imported only now: an unchanged run must cost nothing
+
     generation = generate(
         setup.models, setup.target, setup.folder, stamp_file=setup.stamp_file, renew=renew, say=_print
     )
@@ -176,6 +179,8 @@ def sync_checksum(env: Any) -> None:
     from platformio import fs
     from platformio.project.helpers import compute_project_checksum
 
+    from minun_pio.filelock import exclusive
+
     path = Path(env.subst("$PROJECT_BUILD_DIR")) / "project.checksum"
     if not path.is_file():
         return
@@ -187,6 +192,8 @@ def _clean(env: Any, setup: Setup) -> None:
     if env.get(_DONE):
         return
     env[_DONE] = True
+    from minun_pio.generate import clean
+
     for path in clean(setup.folder):
         _print(f"Removing {os.path.relpath(path, setup.project_dir)}", prefix="")
     sync_checksum(env)
