@@ -16,7 +16,7 @@ import numpy as np
 
 from minun_pio.errors import MinunError
 from minun_pio.numerics.affine import Affine
-from minun_pio.numerics.fixed import Fixed
+from minun_pio.numerics.elementwise import nearest_away
 from minun_pio.numerics.format import Codes, Format, Values
 from minun_pio.numerics.posit import Posit
 from minun_pio.numerics.real import from_real, real_literal, to_real
@@ -30,6 +30,11 @@ _PARAMETERS: dict[str, tuple[str, ...]] = {
     "elu": ("alpha",),
     "hard_sigmoid": ("alpha", "beta"),
 }
+
+_BEYOND = 1e300  # more than any posit holds
+_POLES = ("log", "reciprocal", "reciprocal_sqrt")
+_POSITIVE = ("exp", "sigmoid", "softplus")
+_NEGATIVE_TAIL = ("gelu", "gelu_tanh", "silu")
 
 _CPP = {
     "sigmoid": "Sigmoid",
@@ -85,16 +90,24 @@ def unary_table(function: str, fin: Format, fout: Format, **attrs: float) -> Cod
         )
     bits = np.arange(1 << fin.bits)
     codes = np.where(bits >= 1 << (fin.bits - 1), bits - (1 << fin.bits), bits).astype(fin.storage)
-    values = reference(function, fin.decode(codes), **attrs)
+    inputs = fin.decode(codes)
+    values = reference(function, inputs, **attrs)
     if isinstance(fout, Affine):
-        from minun_pio.numerics.elementwise import nearest_away
-
         return nearest_away(values / fout.scale, fout)
-    if isinstance(fout, Posit | Fixed):
-        pole = np.isinf(values)
-        if isinstance(fout, Posit):
-            values = np.where(pole, np.nan, values)
+    if isinstance(fout, Posit):
+        values = _for_posits(function, inputs, values)
     return fout.encode(values)
+
+
+def _for_posits(function: str, inputs: Values, values: Values) -> Values:
+    """`values` where float64 ran out of range: posits round neither to zero nor, but at a pole, to NaR."""
+    if function not in _POLES:
+        values = np.where(np.isinf(values), np.copysign(_BEYOND, values), values)
+    if function in _POSITIVE:
+        values = np.where(values == 0, 1 / _BEYOND, values)
+    if function in _NEGATIVE_TAIL:
+        values = np.where((values == 0) & (inputs < 0), -1 / _BEYOND, values)
+    return values
 
 
 def device_function(function: str, **attrs: float) -> str:
