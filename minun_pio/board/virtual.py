@@ -89,12 +89,17 @@ def start(board: str, firmware: str | os.PathLike[str], folder: str | os.PathLik
                 raise MinunError(
                     "board.no-emulator", f"'{command[0]}' is not installed; run: make setup"
                 ) from None
+            except OSError as error:
+                raise MinunError(
+                    "board.emulator-died", f"{command[0]} does not start: {error.strerror}", str(firmware)
+                ) from None
         tty = os.ttyname(slave)
     finally:
         os.close(master)
         os.close(slave)
     try:
-        _wait_until_up(process, monitor, place / "log", command[0])
+        if board != "native":
+            _wait_until_up(process, monitor, place / "log", command[0])
         started = VirtualBoard(
             board, process.pid, _start_time(process.pid), str(place / "port"), str(image), monitor
         )
@@ -106,6 +111,7 @@ def start(board: str, firmware: str | os.PathLike[str], folder: str | os.PathLik
         process.kill()
         process.wait()
         raise
+    process.returncode = 0  # it is meant to outlive this program: no warning that it is still running
     return started
 
 
@@ -248,22 +254,23 @@ def _end(board: VirtualBoard) -> None:
 
 
 def _wait_until_up(process: subprocess.Popen[bytes], monitor: str, log: Path, program: str) -> None:
-    """Waits for QEMU's monitor to greet, or sees other programs live for 50 ms."""
-    deadline = time.monotonic() + (10 if monitor else 0.05)
+    """Waits for QEMU's monitor to greet, or avr_board's first line; an error when the program ends."""
+    deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         if process.poll() is not None:
             said = log.read_text(errors="replace").strip().splitlines()
             reason = said[-1] if said else "it said nothing"
             raise MinunError("board.emulator-died", f"{program} ended at once: {reason}", str(log))
+        if not monitor and "avr_board: running" in log.read_text(errors="replace"):
+            return
         if monitor:
-            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as greeting:
-                greeting.settimeout(2)
+            with contextlib.suppress(OSError, MinunError), socket.socket(socket.AF_UNIX) as greeting:
+                greeting.settimeout(5)
                 greeting.connect(monitor)
                 _read_until(greeting, b"(qemu) ")
                 return
         time.sleep(0.01)
-    if monitor:
-        raise MinunError("board.emulator-mute", f"{program} does not come up", str(log))
+    raise MinunError("board.emulator-mute", f"{program} does not come up", str(log))
 
 
 def _read_until(connection: socket.socket, text: bytes) -> None:

@@ -149,6 +149,8 @@ int main(int argc, char** argv) {
   signal(SIGHUP, SIG_IGN);
   signal(SIGUSR1, on_reset);
 
+  fprintf(stderr, "avr_board: running\n"); /* the host side waits for this line */
+
   int state = cpu_Running;
   unsigned steps = 0;
   unsigned long seen = 0;
