@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from minun_pio.ir import Node, Shape
 from minun_pio.numerics.format import Codes, Format, element_bytes
 from minun_pio.ops.calling import code_type, in_flash, input_shape, same_format, shape_table, where
-from minun_pio.ops.operator import Binding, Call, Floats, Traits, View
+from minun_pio.ops.operator import Binding, Call, Floats, Overlap, Traits, View
 from minun_pio.ops.shapes import elements, refuse, strides_of
 
 EVERY_FAMILY = frozenset({"posit", "fixed", "affine", "float", "index"})
@@ -75,6 +75,16 @@ class Walk:
             return Walk((1,), (1,), self.offset)
         return Walk(tuple(extents), tuple(strides), self.offset)
 
+    def lead(self) -> int:
+        """The most elements by which the write position ever gets ahead of what is still to be read."""
+        merged = self.merged()
+        reads = np.asarray(merged.offset)
+        for extent, stride in zip(merged.extents, merged.strides, strict=True):
+            reads = reads[..., None] + np.arange(extent) * stride
+        flat = reads.reshape(-1)
+        still = np.minimum.accumulate(flat[::-1])[::-1]  # lowest position read from here on
+        return int((np.arange(1, len(flat)) - still[1:]).max()) if len(flat) > 1 else -len(flat)
+
     @property
     def contiguous(self) -> bool:
         """Whether the output is one unbroken run of the input."""
@@ -92,13 +102,17 @@ class StridedMovement(Movement):
     def traits(self, binding: Binding) -> Traits:
         shape = input_shape(binding, 0)
         walk = self.walk(binding.node, shape)
-        if not walk.contiguous or in_flash(binding, 0):
+        if in_flash(binding, 0):
             return Traits()
-        offset_bytes = walk.offset * element_bytes(same_format(binding))
+        width = element_bytes(same_format(binding))
+        overlap = Overlap(0, 0, forward_bytes=walk.lead() * width)
+        if not walk.contiguous:
+            return Traits(overlaps=(overlap,))
         whole = elements(shape) == elements(binding.out_shapes[0])
         return Traits(
             in_place=((0, 0),) if whole else (),
-            views=(View(0, 0, offset_bytes, output_inside=True),),
+            overlaps=(overlap,),
+            views=(View(0, 0, walk.offset * width, output_inside=True),),
         )
 
     def emit(self, binding: Binding) -> Call:

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from minun_pio.ir import Node, Shape
 from minun_pio.numerics import exact, tflite
 from minun_pio.numerics.affine import Affine
-from minun_pio.numerics.format import Codes, Format
+from minun_pio.numerics.format import Codes, Format, element_bytes
 from minun_pio.ops.affine_calls import affine
 from minun_pio.ops.bounds import ordered
-from minun_pio.ops.calling import input_format, input_shape, same_format, shape_table, where
+from minun_pio.ops.calling import in_flash, input_format, input_shape, same_format, shape_table, where
 from minun_pio.ops.movement import Walk, sample_axes
-from minun_pio.ops.operator import Binding, Call, Floats, Table, Traits
+from minun_pio.ops.operator import Binding, Call, Floats, Overlap, Table, Traits
 from minun_pio.ops.shapes import axes_of, elements, required, strides_of
 
 
@@ -40,7 +40,13 @@ class Reduction:
         return [tuple(extent for axis, extent in enumerate(shape) if axis not in axes)]
 
     def traits(self, binding: Binding) -> Traits:
-        return Traits()
+        """Output k is written when all that is still to be read lies from element k + 1 on."""
+        if in_flash(binding, 0):
+            return Traits()
+        out_width = element_bytes(binding.out_formats[0])
+        ahead = out_width - element_bytes(input_format(binding, 0))
+        outputs = elements(binding.out_shapes[0])
+        return Traits(overlaps=(Overlap(0, 0, forward_bytes=max(0, (outputs - 1) * ahead)),))
 
 
 def _axes(node: Node, rank: int) -> tuple[int, ...]:
