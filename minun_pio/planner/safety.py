@@ -37,10 +37,13 @@ class _Check:
         self.steps = [steps[name] for name in placed.order]
         self.size = {t.name: t.size for t in graph.tensors}
         self.views = set()
+        self.slices = set()  # (part, whole): writing the part writes what is there already
         for step in graph.steps:
             for v in step.views:
                 source, target = step.inputs[v.input_index], step.outputs[v.output_index]
                 self.views.add((target, source) if v.output_inside else (source, target))
+                if v.output_inside:
+                    self.slices.add((target, source))
         self.life: dict[str, tuple[int, int]] = {}  # first and last position at which it is touched
         for p, step in enumerate(self.steps):
             for name in (*step.inputs, *step.outputs):
@@ -126,6 +129,12 @@ class _Check:
         """Whether the two are views of the same values, or have bytes of their own in one tensor."""
         if dict(self.family[other]).get(written) or dict(self.family[written]).get(other):
             return True
+        # a slice of a tensor that the other lies in: the bytes there are the other's already
+        whole = written
+        while (whole, self.placed.aliases.get(whole, ("", 0))[0]) in self.slices:
+            whole = self.placed.aliases[whole][0]
+            if dict(self.family[other]).get(whole):
+                return True
         # side by side in the tensor that both are interleaved in
         mine, theirs = [n for n, _ in self.family[other]], [n for n, _ in self.family[written]]
         for outer in mine[1:]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from minun_pio.config.model import Memory
@@ -102,6 +102,7 @@ def memory_graph(schedule: Schedule) -> MemoryGraph:
     depends on them keeps its order.
     """
     sizes = {b.id: b.size for b in schedule.buffers}
+    rewritten = {name for name, count in write_counts(schedule.steps).items() if count > 1}
     inputs = {s.target.buffer for s in schedule.steps if isinstance(s, CopyStep) and s.optional}
     scratch = {c.scratch for c in schedule.calls()}
     buffers = [
@@ -130,21 +131,20 @@ def memory_graph(schedule: Schedule) -> MemoryGraph:
                 assert target is not None
                 steps.append(GraphStep(step_name(step), (name_of(step.source),), (target,), loop=loops))
             else:
-                steps.append(_graph_step(step, name_of, sizes, loops))
+                steps.append(_graph_step(step, name_of, whole_traits(step, sizes, rewritten), loops))
 
     add(schedule.steps, ())
     return MemoryGraph((*buffers, *outside.values()), tuple(steps))
 
 
 def _graph_step(
-    step: CallStep, name_of: object, sizes: Mapping[str, int], loops: tuple[str, ...]
+    step: CallStep, name_of: Callable[[Place | None], str | None], traits: Traits, loops: tuple[str, ...]
 ) -> GraphStep:
-    traits = whole_traits(step, sizes)
-    assert callable(name_of)
+    outputs = [name_of(place) for place in step.outputs]
     return GraphStep(
         name=step_name(step),
-        inputs=tuple(name_of(p) for p in step.inputs),
-        outputs=tuple(name_of(p) for p in step.outputs),
+        inputs=tuple(name_of(place) for place in step.inputs),
+        outputs=tuple(name for name in outputs if name is not None),
         scratch=traits.scratch_bytes,
         scratch_align=traits.scratch_align,
         in_place=traits.in_place,
@@ -154,8 +154,11 @@ def _graph_step(
     )
 
 
-def whole_traits(step: CallStep, sizes: Mapping[str, int]) -> Traits:
-    """The traits about operands that are whole arena buffers: distances count from their beginnings."""
+def whole_traits(step: CallStep, sizes: Mapping[str, int], rewritten: Set[str]) -> Traits:
+    """The traits about operands that are whole arena buffers: distances count from their beginnings.
+
+    A buffer that is written more than once (a loop's state) is in no view: the other's bytes would change.
+    """
     binding = step.binding
     inputs = [
         p is not None
@@ -174,8 +177,33 @@ def whole_traits(step: CallStep, sizes: Mapping[str, int]) -> Traits:
         scratch_align=traits.scratch_align,
         in_place=tuple((i, o) for i, o in traits.in_place if inputs[i] and outputs[o]),
         overlaps=tuple(v for v in traits.overlaps if inputs[v.input_index] and outputs[v.output_index]),
-        views=tuple(v for v in traits.views if inputs[v.input_index] and outputs[v.output_index]),
+        views=tuple(
+            v
+            for v in traits.views
+            if inputs[v.input_index]
+            and outputs[v.output_index]
+            and rewritten.isdisjoint(_names(step.inputs[v.input_index], step.outputs[v.output_index]))
+        ),
     )
+
+
+def _names(*places: Place | None) -> list[str]:
+    return [place.buffer for place in places if place is not None]
+
+
+def write_counts(steps: Sequence[Step]) -> dict[str, int]:
+    """How many calls and copies write each arena buffer."""
+    counts: dict[str, int] = {}
+    for step in steps:
+        if isinstance(step, LoopStep):
+            for name, count in write_counts(step.body).items():
+                counts[name] = counts.get(name, 0) + count
+            continue
+        targets = [step.target] if isinstance(step, CopyStep) else step.outputs
+        for place in targets:
+            if place.kind == "arena":
+                counts[place.buffer] = counts.get(place.buffer, 0) + 1
+    return counts
 
 
 def _is_whole(place: Place, shape: tuple[int, ...], width: int, sizes: Mapping[str, int]) -> bool:
