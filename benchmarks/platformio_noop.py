@@ -3,8 +3,8 @@
 
     python benchmarks/platformio_noop.py [--runs 9] [--environment native] [--json]
 
-Both projects are built once; then unchanged runs of each alternate, and the medians are compared: by the clock,
-and of the processor's time, which decides because other work does not change it.
+Both projects are built once; then unchanged runs of each alternate. The medians by the clock and in
+processor time are given; the latter decides, because other work on the machine does not change it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,10 +69,10 @@ def generate(
     compiled = [_compiled(model, target, renew, say or (lambda _: None)) for model in models]
     _distinct(models, [entry.program.model for entry in compiled])
     generation = _place(folder, _texts([entry.program for entry in compiled]), compiled)
+    inputs = dict.fromkeys(path for entry in compiled for path in entry.inputs.values())
+    generation = replace(generation, inputs=(*inputs, *(lock_path(model) for model in models)))
     if stamp_file is not None:
-        inputs = [path for entry in compiled for path in entry.inputs.values()]
-        locks = [lock_path(model) for model in models]
-        write_stamp(stamp_file, target.key, models, [*inputs, *locks], generation.outputs, generation.lines)
+        write_stamp(stamp_file, target.key, models, generation.inputs, generation.outputs, generation.lines)
     return generation
 
 
@@ -103,20 +103,20 @@ def _compiled(model: Path, target: Target, renew: bool, say: Say) -> _Compiled:
     """The program from the lock, or compiled and locked."""
     from minun_pio.emit.program import from_json
 
+    reason = "asked to search again"
     if not renew:
         found = find(model, target.key)
         if found.entry is not None:
             entry = found.entry
             program = from_json(entry.program)
             return _Compiled(program, entry.summary, entry.inputs, str(entry.summary.get("line", "")))
-        say(f"{model.name}: {found.reason}; searching formats for {target.name}")
-    elif not model.is_file():
-        raise MinunError("config.missing-file", f"no such file in {model.parent}", model.name)
+        reason = found.reason
     from minun_pio.build import compile_model
     from minun_pio.config import read_model
     from minun_pio.emit.program import to_json
 
     config = read_model(model)
+    say(f"{model.name}: {reason}; searching formats for {target.name}")
     built = compile_model(config, target)
     inputs = config.inputs()
     save(model, target.key, inputs, to_json(built.program), built.summary)

@@ -22,12 +22,15 @@ _SETTLED_NS = 50_000_000  # a file changed this shortly before the stamp may cha
 
 @dataclass(frozen=True)
 class Generation:
-    """What a call did. `created`: a file appeared or vanished, so the set of names in the folder changed."""
+    """What a call did. `created`: a file appeared or vanished, so the set of names in the folder changed.
+
+    `inputs`: the files that the outcome depends on, lock files among them."""
 
     lines: tuple[str, ...]
     outputs: tuple[Path, ...]
     written: bool
     created: bool
+    inputs: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ def build(
             "target": target.key,
             "lines": list(generation.lines),
             "outputs": outputs,
+            "inputs": [str(path) for path in generation.inputs if path.is_file()],
             "written": generation.written,
         }
         click.echo(json.dumps(result, indent=1))

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `minun` command on the quickstart's models: JSON everywhere, one line on failure, quick to start."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "examples" / "digits"
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The quickstart's models without lock files, then built once for the Due."""
+    folder = tmp_path_factory.mktemp("digits")
+    for name in ("cnn", "protonn", "data"):
+        shutil.copytree(DIGITS / name, folder / name, ignore=shutil.ignore_patterns("*.lock.json"))
+    minun(folder, "build", "cnn/model.yaml", "--board", "due")
+    return folder
+
+
+def run(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "minun_pio", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **more},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def minun(folder: Path, *arguments: str) -> str:
+    done = run(folder, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def minun_json(folder: Path, *arguments: str) -> Any:
+    return json.loads(minun(folder, *arguments, "--json"))
+
+
+def failure(folder: Path, *arguments: str) -> str:
+    done = run(folder, *arguments)
+    assert done.returncode != 0
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+def test_help_lists_the_commands_without_importing_numpy(tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise ImportError('numpy was imported')")
+    done = run(tmp_path, "--help", PYTHONPATH=f"{ROOT}{os.pathsep}{tmp_path}")
+    for name in ("build", "search", "evaluate", "plan", "report", "collect", "boards"):
+        assert name in done.stdout
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["build", "search", "evaluate", "plan", "report", "collect", "boards"])
+def test_every_command_has_help_and_json(tmp_path: Path, name: str) -> None:
+    assert "--json" in minun(tmp_path, name, "--help")
+
+
+def test_build_writes_the_same_bytes_from_the_lock_as_from_a_search(digits: Path, tmp_path: Path) -> None:
+    first = minun_json(digits, "build", "cnn/model.yaml", "--board", "due", "--out", str(tmp_path / "a"))
+    assert [Path(path).name for path in first["outputs"]] == [
+        "cnn.cpp",
+        "cnn.h",
+        "cnn.vectors",
+        "minun_models.h",
+    ]
+    lock = (digits / "cnn" / "model.lock.json").read_bytes()
+    minun(digits, "build", "cnn/model.yaml", "--board", "due", "--out", str(tmp_path / "b"), "--renew")
+    assert (digits / "cnn" / "model.lock.json").read_bytes() == lock
+    for name in ("cnn.cpp", "cnn.h", "cnn.vectors", "minun_models.h"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_two_models_share_a_folder_and_one_that_is_dropped_is_removed(digits: Path, tmp_path: Path) -> None:
+    models = ("cnn/model.yaml", "protonn/model.yaml")
+    minun(digits, "build", *models, "--out", str(tmp_path))
+    assert (tmp_path / "protonn.h").is_file()
+    (tmp_path / "mine.h").write_text("")
+    minun(digits, "build", models[0], "--out", str(tmp_path))
+    assert not (tmp_path / "protonn.h").exists()
+    assert (tmp_path / "mine.h").is_file()
+
+
+def test_two_models_of_one_name_are_refused(digits: Path, tmp_path: Path) -> None:
+    shutil.copytree(digits / "cnn", digits / "again", dirs_exist_ok=True)
+    line = failure(
+        digits, "build", "cnn/model.yaml", "again/model.yaml", "--board", "due", "--out", str(tmp_path)
+    )
+    assert line.startswith("minun: error: again/model.yaml: 'cnn' is also the name of cnn/model.yaml")
+    assert not any(tmp_path.iterdir())
+
+
+def test_locked_refuses_to_search(digits: Path, tmp_path: Path) -> None:
+    line = failure(digits, "build", "cnn/model.yaml", "--board", "uno", "--locked", "--out", str(tmp_path))
+    assert "model.lock.json has no entry for avr/2048/32256; run without --locked" in line
+
+
+def test_evaluate_sets_the_formats_beside_uniform_ones_and_float32(digits: Path) -> None:
+    found = minun_json(digits, "evaluate", "cnn/model.yaml", "--board", "due")
+    rows = {row["formats"]: row for row in found["rows"]}
+    assert list(rows) == ["float32", "posit<8,0>", "posit<8,2>", "posit<16,1>", "posit<16,2>", "locked"]
+    assert found["samples"] >= 360
+    assert rows["locked"]["accuracy"] >= rows["float32"]["accuracy"] - 0.02
+    assert rows["posit<8,0>"]["arena_bytes"] < rows["float32"]["arena_bytes"]
+    assert rows["posit<8,0>"]["constant_bytes"] * 4 == rows["float32"]["constant_bytes"]
+
+
+def test_search_shows_strategies_side_by_side_within_the_limit_and_leaves_the_lock_alone(
+    digits: Path,
+) -> None:
+    lock = (digits / "cnn" / "model.lock.json").read_bytes()
+    strategies = ("haunter", "shiftry", "accuracy-based", "size-based", "uniform-low", "float32")
+    flags = [part for name in strategies for part in ("-s", name)]
+    found = minun_json(digits, "search", "cnn/model.yaml", "--board", "due", "--limit", "1000", *flags)
+    outcomes = {outcome["strategy"]: outcome for outcome in found["outcomes"]}
+    assert set(outcomes) == set(strategies)
+    for name in ("haunter", "accuracy-based", "size-based", "uniform-low"):
+        assert outcomes[name]["fits"]
+        assert outcomes[name]["ram_bytes"] <= 1000
+    assert outcomes["haunter"]["accuracy"] >= outcomes["uniform-low"]["accuracy"]
+    assert outcomes["haunter"]["heat"]
+    assert (digits / "cnn" / "model.lock.json").read_bytes() == lock
+
+
+def test_report_tells_formats_arena_and_trail(digits: Path, tmp_path: Path) -> None:
+    found = minun_json(digits, "report", "cnn/model.yaml", "--board", "due")["models"][0]
+    assert found["arena"]["bytes"] >= found["arena"]["lower_bound"]
+    assert found["search"]["candidates"]
+    text = minun(digits, "report", "cnn/model.yaml", "--board", "due", "--out", str(tmp_path))
+    assert "arena" in text
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_a_budget_that_cannot_be_met_says_need_have_and_over_by(digits: Path) -> None:
+    text = (digits / "cnn" / "model.yaml").read_text() + "budgets: {ram: 100}\n"
+    (digits / "cnn" / "small.yaml").write_text(text)
+    done = run(digits, "build", "cnn/small.yaml", "--board", "due", "--json")
+    line = done.stderr.splitlines()[-1]
+    assert done.returncode == 1
+    assert "small.yaml:" in line
+    for word in ("needs", "have 100 B", "over by", "[budget.ram]"):
+        assert word in line
+    assert not (digits / "cnn" / "small.lock.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("build", "--board", "unno"), "minun: error: no board 'unno'; did you mean 'uno'?"),
+        (("build", "nothing.yaml"), "minun: error: nothing.yaml: no file"),
+        (("build", "--board", "x.json"), "minun: error: x.json: not a PlatformIO board manifest"),
+        (
+            ("report", "cnn/model.yaml", "--board", "uno"),
+            "model.yaml: model.lock.json has no entry for avr/2048",
+        ),
+        (("collect", "cnn/model.yaml", "--board", "due", "--port", "/no/port"), "/no/port"),
+        (("boards", "stop", "nowhere"), "minun: error: nowhere: no such folder"),
+        (("bild",), "minun: error: No such command 'bild'"),
+        (("build", "--what"), "minun: error: No such option"),
+    ],
+)
+def test_every_failure_is_one_line_on_stderr(digits: Path, arguments: tuple[str, ...], expected: str) -> None:
+    assert expected in failure(digits, *arguments)
+
+
+def test_a_platformio_board_manifest_serves_as_a_board(digits: Path, tmp_path: Path) -> None:
+    manifest = {"build": {"cpu": "cortex-m4"}, "upload": {"maximum_ram_size": 65536, "maximum_size": 262144}}
+    (tmp_path / "some_board.json").write_text(json.dumps(manifest))
+    board = str(tmp_path / "some_board.json")
+    found = minun_json(digits, "build", "cnn/model.yaml", "--board", board, "--out", str(tmp_path / "out"))
+    assert found["target"] == "m7/65536/262144"
+
+
+def test_boards_are_listed(tmp_path: Path) -> None:
+    found = {row["board"]: row for row in minun_json(tmp_path, "boards")}
+    assert found["uno"]["ram_bytes"] == 2048
+    assert minun_json(tmp_path, "boards", "stop") == {"stopped": []}
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+def test_cmake_builds_a_firmware_and_configures_again_when_a_model_changes(
+    digits: Path, tmp_path: Path
+) -> None:
+    project = tmp_path / "a project"
+    shutil.copytree(digits, project)
+    (project / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.18)\nproject(firmware CXX)\nadd_subdirectory({ROOT} minun)\n"
+        "add_executable(firmware main.cpp)\nminun_add_models(firmware MODELS cnn/model.yaml)\n"
+    )
+    (project / "main.cpp").write_text("#include <cnn.h>\nint main() { return cnn::kInputElements - 64; }\n")
+
+    def cmake(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["cmake", *arguments], cwd=project, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    configured = cmake("-S", ".", "-B", "build", f"-DMINUN_PYTHON={sys.executable}")
+    assert "-- minun: cnn: posit<" in configured.stdout, configured.stderr
+    built = cmake("--build", "build")
+    assert built.returncode == 0, built.stderr
+    assert subprocess.run([project / "build" / "firmware"], check=False).returncode == 0
+    assert "Configuring" not in cmake("--build", "build").stdout
+    model = project / "cnn" / "model.yaml"
+    model.write_text(model.read_text() + "serch: haunter\n")
+    broken = cmake("--build", "build")
+    assert broken.returncode != 0
+    assert "unknown key 'serch'" in broken.stderr
