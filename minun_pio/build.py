@@ -7,7 +7,7 @@ What PlatformIO, CMake and `minun build` call through `generate`, which keeps th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from minun_pio.board.target import Target
@@ -29,6 +29,7 @@ from minun_pio.simulate.reference import reference
 from minun_pio.simulate.run import Cache, encode_inputs, run_codes
 
 SELF_TEST_SAMPLES = 16
+SEARCH_TIMEOUT_S = 1.0  # of each stage's placement while formats are searched; the final plan has its own
 
 Choose = Callable[..., Outcome]
 
@@ -85,16 +86,17 @@ ArenaMeasure = Callable[[Assignment], int]
 def arena_measures(network: Graph, core: str, memory: Memory) -> tuple[ArenaMeasure, ArenaMeasure]:
     """Arena bytes of an assignment: a quick lower bound, and as the planner packs it (each problem once)."""
     where = input_memory(memory)
+    quick = replace(memory, timeout_s=min(memory.timeout_s, SEARCH_TIMEOUT_S))
     packed: dict[tuple[tuple[str, int, int, int], ...], int] = {}
 
     def bound(assignment: Assignment) -> int:
-        return estimate_bytes(lay_out(legalise(network, assignment), core, where))
+        return estimate_bytes(lay_out(legalise(network, assignment), core, where), memory)
 
     def packed_bytes(assignment: Assignment) -> int:
         schedule = lay_out(legalise(network, assignment), core, where)
         key = tuple((b.id, b.size, b.start, b.end) for b in schedule.buffers)
         if key not in packed:
-            packed[key] = place(schedule, memory).bytes
+            packed[key] = place(schedule, quick).bytes
         return packed[key]
 
     return bound, packed_bytes

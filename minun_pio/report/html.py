@@ -10,7 +10,7 @@ from typing import Any
 from minun_pio.emit.program import Program
 from minun_pio.report.arena_picture import arena_svg
 from minun_pio.report.lines import kilobytes
-from minun_pio.report.text import calls
+from minun_pio.report.text import calls, step_names
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem; }
@@ -60,7 +60,7 @@ def model_sections(program: Program, summary: Mapping[str, Any]) -> list[str]:
             f"<p>Accuracy over {accuracy['samples']} samples, on the host with the board's arithmetic: "
             f"{100 * accuracy['host']:.2f} %; float: {100 * accuracy['float32']:.2f} %.</p>"
         )
-    parts += ["<h2>Arena</h2>", arena_svg(arena)]
+    parts += ["<h2>Arena</h2>", arena_svg(arena, step_names(program.statements))]
     where = f" ({arena.certificate_where})" if arena.certificate_where else ""
     parts.append(
         f"<p>{arena.bytes:,} bytes, lower bound {arena.lower_bound:,} ({escape(arena.status)}, "

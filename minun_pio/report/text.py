@@ -54,6 +54,19 @@ def calls(statements: tuple[Statement, ...], depth: int = 0) -> list[str]:
     return lines
 
 
+def step_names(statements: tuple[Statement, ...]) -> list[str]:
+    """A name for every step of the plan: the operator of a call, 'copy'; '' for a step that needs no call."""
+    found: dict[int, str] = {}
+    for s in statements:
+        index, _, rest = s.comment.partition(": ")
+        if s.kind == "loop":
+            names = step_names(s.body)
+            found.update({k: name for k, name in enumerate(names) if name})
+        elif index.isdigit():
+            found[int(index)] = "copy" if s.kind == "copy" else rest.partition(" ")[0]
+    return [found.get(k, "") for k in range(max(found, default=-1) + 1)]
+
+
 def trail(search: Mapping[str, Any]) -> list[str]:
     """The candidates that the search measured, in its order."""
     if not search:
