@@ -333,17 +333,21 @@ def failing(
         return [str(error)]
 
 
-def kernel_bytes(cases: Sequence[Case], core: str = "m7") -> int:
-    """Bytes of our kernels in an image of these cases: everything in namespace minun, without weights."""
+def linked_symbols(cases: Sequence[Case], core: str = "m7") -> Mapping[str, int]:
+    """Symbols, and their bytes, of an image that holds the kernels of these cases, not inlined."""
     prepared = [prepare(case, core) for case in cases]
     placed = [placements(one)[:1] for one in prepared]
-    flags = ("-Os", "-std=c++11", "-fno-inline-functions-called-once")  # so that every kernel keeps its name
+    flags = ("-Os", "-std=c++11", "-fno-inline-functions-called-once")
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "size.cpp"
         program.write_text(_program(prepared, placed), encoding="utf-8")
         elf = Path(folder) / "size.elf"
-        image = build(core, [program], elf, cflags=flags, include_dirs=[ROOT / "include"])
-    return sum(size for name, size in image.symbols.items() if "5minun" in name)
+        return build(core, [program], elf, cflags=flags, include_dirs=[ROOT / "include"]).symbols
+
+
+def kernel_bytes(cases: Sequence[Case], core: str = "m7") -> int:
+    """Bytes of our kernels in an image of these cases: everything in namespace minun, without weights."""
+    return sum(size for name, size in linked_symbols(cases, core).items() if "5minun" in name)
 
 
 def _compare(prepared: Sequence[Prepared], placed: Sequence[list[Placement]], output: bytes) -> list[str]:
