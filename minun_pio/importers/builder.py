@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,6 +40,21 @@ def bounded(shape: Sequence[int], what: str, where: str = "") -> Shape:
             where,
         )
     return plain
+
+
+DAMAGE = (
+    *(ArithmeticError, AttributeError, IndexError, KeyError, MemoryError, RecursionError, TypeError),
+    *(UnicodeError, ValueError, struct.error),
+)
+"""What Python raises when a file's values do not fit together in a way that nobody foresaw."""
+
+
+def printable(name: str | bytes) -> str:
+    """A name from a file as it may stand in an error and in generated comments: one line, not endless."""
+    if isinstance(name, bytes):
+        name = name.decode("utf-8", "replace")
+    plain = "".join(c if c.isprintable() else "?" for c in name[:200])
+    return plain if len(name) <= 200 else plain + "..."
 
 
 class GraphBuilder:

@@ -27,7 +27,10 @@ def fold(sweep: Sweep, node: Node) -> bool:
         return False
     if any(name in sweep.graph.outputs for name in node.outputs):
         return False
-    results = REGISTRY[node.op].reference(node, [None if v is None else v[None] for v in values])
+    with np.errstate(all="ignore"):
+        results = REGISTRY[node.op].reference(node, [None if v is None else v[None] for v in values])
+    if any(not np.all(np.isfinite(result)) for result in results):
+        return False
     for name, result in zip(node.outputs, results, strict=True):
         array = np.asarray(result)[0]
         kind = np.int64 if array.dtype.kind in "iu" else np.float64

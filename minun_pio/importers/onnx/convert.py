@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from minun_pio.errors import MinunError
-from minun_pio.importers.builder import GraphBuilder
+from minun_pio.importers.builder import DAMAGE, GraphBuilder
 from minun_pio.importers.onnx import (
     activations,
     arithmetic,
@@ -216,7 +216,16 @@ def run(ctx: Context, graph: OnnxGraph) -> None:
             )
         watched = _Watched(node.attrs)
         node = replace(node, attrs=watched)
-        made = handler(ctx, node)
+        try:
+            with np.errstate(all="ignore"):
+                made = handler(ctx, node)
+        except DAMAGE as error:
+            raise ctx.refusal(
+                node,
+                f"its inputs or attributes do not fit together ({type(error).__name__})",
+                "export the model again",
+                "onnx.malformed",
+            ) from None
         strange = sorted(set(node.attrs) - watched.read - _WITHOUT_EFFECT)
         if strange:
             raise ctx.refusal(

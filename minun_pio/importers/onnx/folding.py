@@ -37,6 +37,7 @@ def fold(node: OnnxNode, inputs: Sequence[Array | None], opset: int, where: str)
     except MinunError:
         raise
     except (
+        MemoryError,
         ValueError,
         IndexError,
         TypeError,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minun_pio.errors import MinunError, missing_extra
-from minun_pio.importers.builder import MAX_ELEMENTS, MAX_NODES
+from minun_pio.importers.builder import DAMAGE, MAX_ELEMENTS, MAX_NODES, printable
 
 MAX_FILE_BYTES = 512 << 20
 OLDEST_OPSET, NEWEST_OPSET = 7, 28
@@ -100,7 +100,11 @@ def parse_onnx(content: bytes, file: str, folder: Path | None) -> OnnxModel:
     if proto.functions:
         proto = _inlined(proto, file)
     reader = _Reader(file, folder, onnx)
-    return OnnxModel(file, opset, reader.graph(proto.graph, 0))
+    try:
+        return OnnxModel(file, opset, reader.graph(proto.graph, 0))
+    except DAMAGE as error:
+        kind = type(error).__name__
+        raise MinunError("onnx.malformed", f"damaged or cut short ({kind}); export again", file) from None
 
 
 def _opset(proto: Any, file: str) -> int:
@@ -148,10 +152,12 @@ class _Reader:
             raise self.error(f"more than {MAX_NODES:,} nodes", "onnx.too-large")
         if proto.sparse_initializer:
             raise self.error("sparse initialisers are not supported; store them dense", "onnx.unsupported")
-        constants = {tensor.name: self.tensor(tensor) for tensor in proto.initializer}
-        inputs = tuple(self.input(value) for value in proto.input if value.name not in constants)
+        constants = {printable(tensor.name): self.tensor(tensor) for tensor in proto.initializer}
+        inputs = tuple(self.input(value) for value in proto.input if printable(value.name) not in constants)
         nodes = tuple(self.node(node, index, depth) for index, node in enumerate(proto.node))
-        graph = OnnxGraph(proto.name, nodes, constants, inputs, tuple(o.name for o in proto.output))
+        graph = OnnxGraph(
+            printable(proto.name), nodes, constants, inputs, tuple(printable(o.name) for o in proto.output)
+        )
         if depth == 0:
             self.check_order(graph)
         return graph
@@ -188,19 +194,18 @@ class _Reader:
         if kind != "tensor_type":
             found = (kind or "nothing").replace("_type", "")
             raise self.error(
-                f"input '{value.name}' is of type {found}, expected a tensor", "onnx.unsupported-type"
+                f"input '{printable(value.name)}' is of type {found}, expected a tensor",
+                "onnx.unsupported-type",
             )
         tensor = value.type.tensor_type
         shape: tuple[int | str | None, ...] | None = None
         if tensor.HasField("shape"):
             extents: list[int | str | None] = []
             for dim in tensor.shape.dim:
-                which = dim.WhichOneof("value")
-                extents.append(
-                    int(dim.dim_value) if which == "dim_value" else dim.dim_param or None if which else None
-                )
+                fixed = dim.WhichOneof("value") == "dim_value"
+                extents.append(int(dim.dim_value) if fixed else printable(dim.dim_param) or None)
             shape = tuple(extents)
-        return OnnxInput(value.name, shape, self.dtype(tensor.elem_type))
+        return OnnxInput(printable(value.name), shape, self.dtype(tensor.elem_type))
 
     def dtype(self, number: int) -> np.dtype[Any] | None:
         try:
@@ -210,12 +215,13 @@ class _Reader:
             return None
 
     def node(self, proto: Any, index: int, depth: int) -> OnnxNode:
-        name = proto.name or f"{proto.op_type}_{index}"
-        op = proto.op_type if proto.domain in _AI_ONNX else f"{proto.domain}.{proto.op_type}"
+        name = printable(proto.name or f"{proto.op_type}_{index}")
+        op = printable(proto.op_type if proto.domain in _AI_ONNX else f"{proto.domain}.{proto.op_type}")
         attrs: dict[str, Any] = {}
         for attribute in proto.attribute:
-            attrs[attribute.name] = self.attribute(attribute, name, depth)
-        return OnnxNode(name, op, tuple(proto.input), tuple(proto.output), attrs)
+            attrs[printable(attribute.name)] = self.attribute(attribute, name, depth)
+        inputs, outputs = (tuple(printable(n) for n in names) for names in (proto.input, proto.output))
+        return OnnxNode(name, op, inputs, outputs, attrs)
 
     def attribute(self, proto: Any, node: str, depth: int) -> Any:
         kinds = self.onnx.AttributeProto
@@ -225,7 +231,7 @@ class _Reader:
         if kind == kinds.INT:
             return int(proto.i)
         if kind == kinds.STRING:
-            return _text(proto.s)
+            return printable(proto.s)
         if kind == kinds.TENSOR:
             return self.tensor(proto.t)
         if kind == kinds.GRAPH:
@@ -235,16 +241,16 @@ class _Reader:
         if kind == kinds.INTS:
             return [int(value) for value in proto.ints]
         if kind == kinds.STRINGS:
-            return [_text(value) for value in proto.strings]
+            return [printable(value) for value in proto.strings]
         raise MinunError(
             "onnx.unsupported-type",
-            f"attribute '{proto.name}' is of an unsupported type ({kind})",
+            f"attribute '{printable(proto.name)}' is of an unsupported type ({kind})",
             f"{self.file}: node '{node}'",
         )
 
     def tensor(self, proto: Any) -> NDArray[Any]:
         """The array of a TensorProto. Its declared size must be what its bytes hold."""
-        label = f"tensor '{proto.name}'" if proto.name else "a tensor"
+        label = f"tensor '{printable(proto.name)}'" if proto.name else "a tensor"
         dims = [int(d) for d in proto.dims]
         if any(d < 0 for d in dims) or math.prod(dims) > MAX_ELEMENTS:
             raise self.error(
@@ -263,7 +269,7 @@ class _Reader:
     def external(self, proto: Any, label: str, dims: Sequence[int], dtype: np.dtype[Any]) -> NDArray[Any]:
         """Weights in a file beside the model; never one outside its folder."""
         entries = {entry.key: entry.value for entry in proto.external_data}
-        location = entries.get("location", "")
+        location = printable(entries.get("location", ""))
         if self.folder is None or not location:
             raise self.error(f"{label} is in an external file that is not named", "onnx.external-data")
         root = self.folder.resolve()
@@ -296,7 +302,3 @@ class _Reader:
         if len(content) != length:
             raise self.error(f"{label}: '{location}' is cut short", "onnx.external-data")
         return np.frombuffer(content, dtype=dtype).reshape(tuple(dims))
-
-
-def _text(value: bytes) -> str:
-    return value.decode("utf-8", "replace")

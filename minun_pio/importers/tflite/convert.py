@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from minun_pio.errors import MinunError
-from minun_pio.importers.builder import GraphBuilder
+from minun_pio.importers.builder import DAMAGE, GraphBuilder
 from minun_pio.importers.tflite import elementwise, linear, movement
 from minun_pio.importers.tflite.context import Context, Handler, dequantised
 from minun_pio.importers.tflite.model import TfModel, TfOperator, read_tflite
@@ -75,7 +75,12 @@ def _run(ctx: Context, op: TfOperator) -> None:
         raise ctx.refusal(
             op, "it writes a tensor that is written already", "convert again", "tflite.malformed"
         )
-    made = HANDLERS[op.op](ctx, op)
+    try:
+        with np.errstate(all="ignore"):
+            made = HANDLERS[op.op](ctx, op)
+    except DAMAGE as error:
+        reason = f"its inputs or options do not fit together ({type(error).__name__})"
+        raise ctx.refusal(op, reason, "convert again", "tflite.malformed") from None
     for index, tensor in zip(op.outputs, made, strict=False):
         ctx.tensors[index] = tensor
         _note(ctx, op, index)

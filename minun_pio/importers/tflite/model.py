@@ -6,7 +6,6 @@ offsets; whatever they stumble over in a damaged file is one MinunError here, an
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minun_pio.errors import MinunError, missing_extra
-from minun_pio.importers.builder import MAX_ELEMENTS, MAX_NODES
+from minun_pio.importers.builder import DAMAGE, MAX_ELEMENTS, MAX_NODES, printable
 
 MAX_FILE_BYTES = 256 << 20
 _DTYPES: Mapping[str, str] = {
@@ -72,18 +71,6 @@ class TfModel:
     outputs: tuple[int, ...]
 
 
-_DAMAGE = (
-    struct.error,
-    IndexError,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    OverflowError,
-    MemoryError,
-)
-
-
 def read_tflite(path: Path) -> TfModel:
     """Read and check a .tflite file. Raises MinunError for anything that is not a sound model."""
     try:
@@ -105,7 +92,7 @@ def parse_tflite(content: bytes, file: str) -> TfModel:
         raise MinunError("tflite.malformed", "not a TensorFlow Lite file (no TFL3 mark); convert again", file)
     try:
         return _model(tflite, content, file)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         kind = type(error).__name__
         raise MinunError("tflite.malformed", f"damaged or cut short ({kind}); convert again", file) from None
 
@@ -130,7 +117,7 @@ def _model(tflite: ModuleType, content: bytes, file: str) -> TfModel:
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         op = names.get(number, str(number))
         if op == "CUSTOM":
-            op = f"CUSTOM {(code.CustomCode() or b'').decode('utf-8', 'replace')}"
+            op = printable(f"CUSTOM {(code.CustomCode() or b'').decode('utf-8', 'replace')}")
         inputs, outputs = _indices(raw, "Inputs"), _indices(raw, "Outputs")
         if any(not -1 <= j < count for j in inputs) or any(not 0 <= j < count for j in outputs):
             raise MinunError(
@@ -160,7 +147,7 @@ def _vector(table: Any, field: str) -> list[Any]:
 
 
 def _tensor(model: Any, raw: Any, kinds: Mapping[int, str], content: bytes, file: str) -> TfTensor:
-    name = (raw.Name() or b"").decode("utf-8", "replace")
+    name = printable((raw.Name() or b"").decode("utf-8", "replace"))
     shape = tuple(int(extent) for extent in _vector(raw, "Shape"))
     kind = kinds.get(raw.Type(), str(raw.Type()))
     if kind not in _DTYPES:
@@ -214,7 +201,7 @@ def _options(tflite: ModuleType, raw: Any, file: str) -> Callable[[str, int], An
             return default
         try:
             return accessor()
-        except _DAMAGE:
+        except DAMAGE:
             raise MinunError(
                 "tflite.malformed", f"option {key} cannot be read; convert again", file
             ) from None
