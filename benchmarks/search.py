@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Haunter beside its rivals on the classic models, all at the RAM that Shiftry comes out with.
+
+    python benchmarks/search.py [--family posit] [--model protonn] [--samples 200] [--json]
+
+The first `--samples` samples are searched on, as many others are reported on. Shiftry runs first (it has no
+RAM limit, only its tolerance); its packed arena is the limit of the others. Models and data come from
+`shared/data` beside the checkout, or `--data`; they are not part of the project. Arena bytes are those of the
+Cortex-M3.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from classic_models import DATA, MODELS, Model, network
+
+from minun_pio.build import arena_measures
+from minun_pio.config.dataset import Samples
+from minun_pio.config.model import Formats, Memory
+from minun_pio.ir import Graph
+from minun_pio.search import STRATEGIES
+from minun_pio.search.measure import SimulatedMeasure
+from minun_pio.search.rungs import soft_limits, space_of
+from minun_pio.search.space import Limits, Outcome, Space
+from minun_pio.simulate.reference import profile
+
+RIVALS = ("haunter", "accuracy-based", "size-based", "uniform-low", "uniform-high", "float32")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One strategy on one model. `drop`: points below float32 on the samples that were not searched on."""
+
+    model: str
+    family: str
+    strategy: str
+    formats: str
+    high: int
+    groups: int
+    arena_bytes: int
+    limit_bytes: int
+    fits: bool
+    float32: float
+    accuracy: float
+    drop: float
+    simulations: int
+    seconds: float
+
+
+def halves(model: Model, data: Path, count: int) -> tuple[Samples, Samples]:
+    x, y = model.samples(data)
+    return Samples(x[:count], y[:count]), Samples(x[count : 2 * count], y[count : 2 * count])
+
+
+def search(
+    graph: Graph, space: Space, known: Samples, strategy: str, limits: Limits
+) -> tuple[Outcome, float]:
+    began = time.perf_counter()
+    bound, packed = arena_measures(graph, "m3", Memory(timeout_s=2.0))
+    outcome = STRATEGIES[strategy](space, SimulatedMeasure(graph, known, bound, packed), limits)
+    return outcome, time.perf_counter() - began
+
+
+def rows(model: Model, family: str, data: Path, count: int) -> list[Row]:
+    """Shiftry, then the others at its RAM."""
+    graph = network(model, data)
+    known, fresh = halves(model, data, count)
+    formats = Formats(family)
+    space = space_of(graph, formats, profile(graph, known.x))
+    judge = SimulatedMeasure(graph, fresh, lambda _: 0, lambda _: 0)
+    free = Limits(soft=soft_limits(formats, None))
+    shiftry, seconds = search(graph, space, known, "shiftry", free)
+    limit = shiftry.ram_bytes
+    outcomes: dict[str, tuple[Outcome, float]] = {"shiftry": (shiftry, seconds)}
+    for name in RIVALS:
+        limits = Limits(ram=limit, soft=free.soft)
+        outcomes[name] = search(graph, space, known, name, limits)
+    return [_row(model, family, space, judge, name, limit, *found) for name, found in outcomes.items()]
+
+
+def _row(
+    model: Model,
+    family: str,
+    space: Space,
+    judge: SimulatedMeasure,
+    name: str,
+    limit: int,
+    outcome: Outcome,
+    seconds: float,
+) -> Row:
+    accuracy = judge.accuracy(outcome.assignment)
+    return Row(
+        model=model.name,
+        family=family,
+        strategy=name,
+        formats=outcome.low if not outcome.promoted else f"{outcome.low} / {outcome.high}",
+        high=len(outcome.promoted),
+        groups=len(space.groups),
+        arena_bytes=outcome.ram_bytes,
+        limit_bytes=limit,
+        fits=outcome.ram_bytes <= limit,
+        float32=round(100 * judge.float_accuracy, 2),
+        accuracy=round(100 * accuracy, 2),
+        drop=round(100 * (judge.float_accuracy - accuracy), 2),
+        simulations=outcome.evaluations,
+        seconds=round(seconds, 2),
+    )
+
+
+def averages(found: list[Row]) -> Mapping[str, float]:
+    """The mean drop in points of each strategy over the models."""
+    names = dict.fromkeys(row.strategy for row in found)
+    return {
+        name: round(sum(row.drop for row in found if row.strategy == name) / len(found) * len(names), 3)
+        for name in names
+    }
+
+
+def line(row: Row) -> str:
+    return (
+        f"{row.model:17} {row.strategy:15} {row.formats:25} {row.high:2} of {row.groups:2} high, "
+        f"arena {row.arena_bytes:5} B of {row.limit_bytes:5}, {row.accuracy:6.2f} % (drop {row.drop:5.2f}), "
+        f"{row.simulations:3} simulations, {row.seconds:6.2f} s"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--family", choices=("posit", "fixed"), default="posit")
+    parser.add_argument("--model", default="", help="only models whose name contains this")
+    parser.add_argument("--samples", type=int, default=200)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    if not arguments.data.is_dir():
+        sys.exit(f"no models and data at {arguments.data}; name their folder with --data")
+    found: list[Row] = []
+    for model in MODELS:
+        if arguments.model not in model.name:
+            continue
+        made = rows(model, arguments.family, arguments.data, arguments.samples)
+        found += made
+        if not arguments.json:
+            for row in made:
+                print(line(row), flush=True)
+    mean = averages(found)
+    if arguments.json:
+        print(json.dumps({"rows": [asdict(row) for row in found], "mean_drop": mean}, indent=1))
+    else:
+        print("mean drop in points: " + ", ".join(f"{name} {value}" for name, value in mean.items()))
+
+
+if __name__ == "__main__":
+    main()
