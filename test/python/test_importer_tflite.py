@@ -35,16 +35,15 @@ def codes_of(graph: Graph, codes: np.ndarray) -> np.ndarray:
 
 def convolutional(per_channel: bool) -> bytes:
     """int8: convolution, depthwise with multiplier 2, add, pools, dense, softmax."""
-    f = File()
-    channels = 4
+    f, rng, channels = File(), np.random.default_rng(3), 4
 
     def scales(count: int) -> list[float]:
-        return [float(s) for s in RNG.uniform(0.004, 0.02, count if per_channel else 1)]
+        return [float(s) for s in rng.uniform(0.004, 0.02, count if per_channel else 1)]
 
     def weights(name: str, shape: tuple[int, ...], axis: int, count: int, x_scale: float) -> tuple[int, int]:
         s = scales(count)
-        w = RNG.integers(-127, 128, shape).astype(np.int8)
-        bias = RNG.integers(-500, 500, count).astype(np.int32)
+        w = rng.integers(-127, 128, shape).astype(np.int8)
+        bias = rng.integers(-500, 500, count).astype(np.int32)
         return (
             f.tensor(name, shape, "int8", w, s, 0, axis),
             f.tensor(f"{name}_b", (count,), "int32", bias, [x_scale * v for v in s]),
@@ -65,7 +64,7 @@ def convolutional(per_channel: bool) -> bytes:
     pool = {"Padding": 0, "FilterHeight": 2, "FilterWidth": 2, "StrideH": 2, "StrideW": 2}
     f.operator(OP.AVERAGE_POOL_2D, [d], [e], "Pool2DOptions", **pool)
     w3, b3 = weights("w3", (5, 8 * channels), 0, 1, 0.4)
-    f.tensors[b3] = ("w3_b", (5,), "int32", RNG.integers(-500, 500, 5).astype(np.int32), *f.tensors[b3][4:])
+    f.tensors[b3] = ("w3_b", (5,), "int32", rng.integers(-500, 500, 5).astype(np.int32), *f.tensors[b3][4:])
     h = f.tensor("h", (1, 5), "int8", None, [0.9], 10)
     f.operator(OP.FULLY_CONNECTED, [e, w3, b3], [h], "FullyConnectedOptions", KeepNumDims=False)
     y = f.tensor("y", (1, 5), "int8", None, [1 / 256], -128)
@@ -78,7 +77,7 @@ def test_an_int8_network_gives_the_interpreters_bytes(per_channel: bool) -> None
     content = convolutional(per_channel)
     graph = graph_of(content)
     assert all(name in graph.quantised for name in graph.tensors)
-    samples = RNG.integers(-128, 128, (40, 1, 7, 6, 3)).astype(np.int8)
+    samples = np.random.default_rng(8).integers(-128, 128, (40, 1, 7, 6, 3)).astype(np.int8)
     ours = codes_of(graph, samples)
     theirs = np.stack([interpreted(content, [sample])[0] for sample in samples])
     assert np.array_equal(ours, theirs)
