@@ -315,6 +315,34 @@ void unary_table(const typename In::Code* in, typename Out::Code* out, int32_t c
   }
 }
 
+// sigmoid and tanh between posit or fixed-point formats of 9 to 16 bits (the output: up to 16): linear between nodes
+// in code space. `cells` and `nodes`, in flash, come from minun_pio/numerics/curves.py, whose integer steps these are.
+template <class Out, class In>
+void curve(const typename In::Code* in, typename Out::Code* out, int32_t count, const uint16_t* cells,
+           const int16_t* nodes) {
+  const uint8_t in_shift = In::kBits - 8;
+  const uint8_t extra = 16 - Out::kBits;
+  const uint16_t half_range = static_cast<uint16_t>(1u << (In::kBits - 1));
+  for (int32_t i = 0; i < count; ++i) {
+    const typename In::Code code = in[i];
+    if (In::is_nar(code)) {
+      out[i] = Out::nar();
+      continue;
+    }
+    const uint16_t place = static_cast<uint16_t>(static_cast<uint16_t>(code) + half_range);
+    const uint16_t cell = flash_load(cells + (place >> in_shift));
+    const uint8_t shift = cell & 15u;
+    const uint8_t part = static_cast<uint8_t>(place & ((1u << in_shift) - 1u));
+    const int16_t* node = nodes + (cell >> 4) + (part >> shift);
+    const int32_t left = flash_load(node);
+    const int32_t rise = flash_load(node + 1) - left;
+    const uint8_t within = static_cast<uint8_t>(part & ((1u << shift) - 1u));
+    int32_t line = left + ((rise * within + ((1 << shift) >> 1)) >> shift);
+    if (extra > 0) line = (line + (1 << (extra > 0 ? extra - 1 : 0))) >> extra;
+    out[i] = static_cast<typename Out::Code>(line);
+  }
+}
+
 }  // namespace minun
 
 #endif  // MINUN_FUNCTIONS_H

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unary functions on codes: what the device computes, and the tables it computes with.
 
-Formats of up to 8 bits use a table over all codes, correctly rounded. Wider posits, fixed-point and floats
-are computed in 32-bit integer arithmetic (`real_functions`) and rounded once. int8 affine codes use tables
-too.
+Formats of up to 8 bits, int8 affine included, use a table over all codes, correctly rounded. Sigmoid and
+tanh of 9 to 16 bits are interpolated in code space (`curves`). The other functions of wider posits and
+fixed-point, and all of floats, are computed in 32-bit integer arithmetic (`real_functions`) and rounded once.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from minun_pio.errors import MinunError
 from minun_pio.numerics.affine import Affine
+from minun_pio.numerics.curves import Curve, cached_curve, evaluate, has_curve
 from minun_pio.numerics.elementwise import nearest_away
 from minun_pio.numerics.format import Codes, Format, Values
 from minun_pio.numerics.posit import Posit
@@ -69,15 +70,33 @@ def apply(function: str, codes: Codes, fin: Format, fout: Format, **attrs: float
     """
     if uses_table(fin):
         return np.take(unary_table(function, fin, fout, **attrs), _table_index(codes, fin))
+    line = curve(function, fin, fout)
+    if line is not None:
+        return evaluate(line, codes, fin, fout)  # type: ignore[arg-type]
     if isinstance(fin, Affine) or isinstance(fout, Affine):
         raise MinunError(
             "operator.family",
             f"{function} of {fin.name} has no definition; convert it to int8 or another family",
         )
+    return computed(function, codes, fin, fout, **attrs)
+
+
+def computed(function: str, codes: Codes, fin: Format, fout: Format, **attrs: float) -> Codes:
+    """`function` in 32-bit integer arithmetic, rounded once: the board's `minun::unary`."""
     array = np.asarray(codes)
     distinct, inverse = np.unique(array, return_inverse=True)  # a function of the code: each code once
     result = from_real(REAL_FUNCTIONS[function](to_real(distinct, fin), **attrs), fout)
     return np.take(result, inverse).reshape(array.shape)
+
+
+def curve(function: str, fin: Format, fout: Format) -> Curve | None:
+    """The tables of sigmoid and tanh between posit or fixed-point formats of 9 to 16 bits (output: up to 16).
+
+    For `minun::curve<Out, In>(in, out, count, cells, nodes)`; None where the device does not work so.
+    """
+    if function not in _CURVED or not has_curve(fin, fout):
+        return None
+    return cached_curve(_CURVED[function], fin, fout)  # type: ignore[arg-type]
 
 
 def unary_table(function: str, fin: Format, fout: Format, **attrs: float) -> Codes:
@@ -90,13 +109,17 @@ def unary_table(function: str, fin: Format, fout: Format, **attrs: float) -> Cod
         )
     bits = np.arange(1 << fin.bits)
     codes = np.where(bits >= 1 << (fin.bits - 1), bits - (1 << fin.bits), bits).astype(fin.storage)
-    inputs = fin.decode(codes)
-    values = reference(function, inputs, **attrs)
+    return rounded_reference(function, fin.decode(codes), fout, **attrs)
+
+
+def rounded_reference(function: str, values: Values, fout: Format, **attrs: float) -> Codes:
+    """The function of real `values`, correctly rounded into `fout` (as far as float64 tells)."""
+    results = reference(function, values, **attrs)
     if isinstance(fout, Affine):
-        return nearest_away(values / fout.scale, fout)
+        return nearest_away(results / fout.scale, fout)
     if isinstance(fout, Posit):
-        values = _for_posits(function, inputs, values)
-    return fout.encode(values)
+        results = _for_posits(function, values, results)
+    return fout.encode(results)
 
 
 def _for_posits(function: str, inputs: Values, values: Values) -> Values:
@@ -191,4 +214,10 @@ _REFERENCE: dict[str, Callable[..., Any]] = {
     "elu": _elu,
     "hard_sigmoid": _hard_sigmoid,
     "hard_swish": _hard_swish,
+}
+
+# Positive to the end, as the sigmoid is: posits do not round it to zero.
+_CURVED: dict[str, Callable[[Values], Values]] = {
+    "sigmoid": lambda x: np.maximum(_sigmoid(x), 1 / _BEYOND),
+    "tanh": np.tanh,
 }

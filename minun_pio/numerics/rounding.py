@@ -56,6 +56,17 @@ def round_sums(
     return nearest.astype(fmt.storage), doubtful
 
 
+def positions(values: NDArray[np.float64], fmt: Posit | Fixed) -> NDArray[np.float64]:
+    """The code of each finite value before rounding, as a real number; saturated."""
+    if isinstance(fmt, Fixed):
+        scaled: NDArray[np.float64] = np.clip(values * 2.0**-fmt.scale_exp, fmt.min_code, fmt.max_code)
+        return scaled
+    lines = _lines(fmt)
+    binade = (np.ascontiguousarray(values).view(np.uint64) >> np.uint64(52)).view(np.int64)
+    result: NDArray[np.float64] = values * lines.slope[binade] + lines.offset[binade]
+    return result
+
+
 def _round_fixed(
     total: NDArray[np.float64], error: NDArray[np.float64] | None, fmt: Fixed
 ) -> tuple[Codes, NDArray[np.bool_] | None]:

@@ -83,7 +83,8 @@ class BonsaiTree:
         if sigma != 1.0:
             inner = exact.mul(inner, out, out.encode(np.asarray([sigma])), out, out)
         if node.attrs.get("gate", "tanh") == "tanh":
-            gated = functions.apply("tanh", inner, out, out)
+            tanh = functions.apply if functions.uses_table(out) else functions.computed
+            gated = tanh("tanh", inner, out, out)
         else:
             gated = clamp(inner, *code_bounds(out, (-1.0, 1.0)), out)
         classes = int(node.attrs["classes"])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of one number: sigmoid, tanh, exp, log, sqrt, erf, gelu, silu, softplus, elu, leaky_relu, ….
 
-Formats of up to 8 bits use a correctly rounded table over all codes; wider ones the integer arithmetic of
-`minun/functions.h`. Attributes: gelu has approximate ('none' | 'tanh'); leaky_relu and elu alpha;
-hard_sigmoid alpha and beta.
+Formats of up to 8 bits use a correctly rounded table over all codes; sigmoid and tanh of up to 16 bits a
+curve in code space; the others the integer arithmetic of `minun/functions.h`. Attributes: gelu has
+approximate ('none' | 'tanh'); leaky_relu and elu alpha; hard_sigmoid alpha and beta.
 """
 
 from __future__ import annotations
@@ -79,6 +79,17 @@ class Unary:
                 args=("{in0}", "{out0}", count, "{table0}"),
                 tables=(function_table(function, fmt, out, **attrs),),
                 variant="table",
+            )
+        line = functions.curve(function, fmt, out)
+        if line is not None:
+            cells = Table("uint16_t", line.cells, f"{function}_cells", align=2)
+            nodes = Table("int16_t", line.nodes, f"{function}_nodes", align=2)
+            return Call(
+                header="minun/functions.h",
+                function=f"minun::curve<{out.cpp}, {fmt.cpp}>",
+                args=("{in0}", "{out0}", count, "{table0}", "{table1}"),
+                tables=(cells, nodes),
+                variant="curve",
             )
         return Call(
             header="minun/functions.h",
