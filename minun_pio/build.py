@@ -165,9 +165,7 @@ def summarise(
             "bytes": program.arena.bytes,
             "lower_bound": program.arena.lower_bound,
             "status": program.arena.status,
-            "stages": [
-                {"name": s.name, "peak": s.peak, "live": list(s.live)} for s in program.arena.stages
-            ],
+            "stages": [{"name": s.name, "peak": s.peak, "live": list(s.live)} for s in program.arena.stages],
         },
         "ram_budget": ram,
         "flash_budget": flash,

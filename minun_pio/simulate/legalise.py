@@ -43,9 +43,7 @@ def legalise(graph: Graph, assignment: Assignment) -> Legal:
 class _Legaliser:
     """Rebuilds one graph. `formats` is shared with the outer graph and grows with the added tensors."""
 
-    def __init__(
-        self, prefix: str, source: Graph, formats: dict[str, Format]
-    ) -> None:
+    def __init__(self, prefix: str, source: Graph, formats: dict[str, Format]) -> None:
         self.prefix = prefix
         self.source = source
         self.formats = formats
