@@ -18,7 +18,7 @@ from minun_pio.board.target import Target
 from minun_pio.board.vectors import split, to_bytes, vectors
 from minun_pio.errors import MinunError
 from minun_pio.filelock import write_whole
-from minun_pio.lock import find, lock_path, save
+from minun_pio.lock import Entry, find, lock_path, save
 from minun_pio.stamp import Generation, up_to_date, write_stamp
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ def locked(models: Sequence[Path], target: Target) -> str | None:
         found = find(model, target.key)
         if found.entry is None:
             return found.reason
+        if _program(found.entry) is None:
+            return f"{lock_path(model).name} is for other headers than these"
     return None
 
 
@@ -101,16 +103,14 @@ def _manifest(folder: Path) -> list[str]:
 
 def _compiled(model: Path, target: Target, renew: bool, say: Say) -> _Compiled:
     """The program from the lock, or compiled and locked."""
-    from minun_pio.emit.program import from_json
-
     reason = "asked to search again"
     if not renew:
         found = find(model, target.key)
-        if found.entry is not None:
+        locked_program = None if found.entry is None else _program(found.entry)
+        if found.entry is not None and locked_program is not None:
             entry = found.entry
-            program = from_json(entry.program)
-            return _Compiled(program, entry.summary, entry.inputs, str(entry.summary.get("line", "")))
-        reason = found.reason
+            return _Compiled(locked_program, entry.summary, entry.inputs, str(entry.summary.get("line", "")))
+        reason = found.reason or f"{lock_path(model).name} is for other headers than these"
     from minun_pio.build import compile_model
     from minun_pio.config import read_model
     from minun_pio.emit.program import to_json
@@ -123,6 +123,14 @@ def _compiled(model: Path, target: Target, renew: bool, say: Say) -> _Compiled:
     return _Compiled(
         built.program, built.summary, {"model": model, **inputs}, str(built.summary.get("line", ""))
     )
+
+
+def _program(entry: Entry) -> Program | None:
+    """The entry's program; None when another version of the compiler or of the device headers made it."""
+    from minun_pio.emit.program import PROGRAM_VERSION, RUNTIME_VERSION, from_json
+
+    made = (entry.program.get("version"), entry.program.get("runtime_version"))
+    return from_json(entry.program) if made == (PROGRAM_VERSION, RUNTIME_VERSION) else None
 
 
 def _distinct(models: Sequence[Path], names: Sequence[str]) -> None:
