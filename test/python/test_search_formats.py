@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From model.yaml's formats to rungs, and searches on real networks, every family."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minun_pio.build import arena_measures, import_network
+from minun_pio.config import ModelConfig, read_model
+from minun_pio.config.model import Formats, Search
+from minun_pio.errors import MinunError
+from minun_pio.ir import Graph, Node, Tensor
+from minun_pio.numerics.affine import Affine
+from minun_pio.numerics.fixed import Fixed
+from minun_pio.numerics.posit import Posit
+from minun_pio.search.assignment_json import assignment_from_json, assignment_json
+from minun_pio.search.choose import choose, classes_of
+from minun_pio.search.measure import agreement
+from minun_pio.search.rungs import soft_limits, space_of
+from minun_pio.simulate.legalise import legalise
+from minun_pio.simulate.reference import Range, profile
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def cnn(tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelConfig, Graph]:
+    folder = tmp_path_factory.mktemp("digits")
+    for name in ("cnn", "data"):
+        shutil.copytree(ROOT / "examples" / "digits" / name, folder / name)
+    config = read_model(folder / "cnn" / "model.yaml")
+    return replace(config, search=replace(config.search, samples=60)), import_network(config)
+
+
+def two_layers() -> Graph:
+    """x -> dense -> reshape, the reshape sharing the dense layer's format."""
+    shapes = {"x": (1, 3), "w": (4, 3), "h": (1, 4), "y": (1, 2, 2)}
+    nodes = (
+        Node("fc", "dense", ("x", "w", ""), ("h",)),
+        Node("view", "reshape", ("h",), ("y",), {"shape": (1, 2, 2)}),
+    )
+    tensors = {name: Tensor(name, shape) for name, shape in shapes.items()}
+    weights = np.array([[1.0, -0.5, 0.25]] * 4)
+    return Graph("two", tensors, nodes, ("x",), ("y",), {"w": weights})
+
+
+RANGES = {"x": Range(-1.0, 0.7), "w": Range(-0.5, 1.0), "h": Range(-3.0, 0.5), "y": Range(-3.0, 5.0)}
+
+
+def test_tensors_that_share_a_format_are_one_group_with_one_range() -> None:
+    space = space_of(two_layers(), Formats("fixed"), RANGES)
+    groups = {group.name: group for group in space.groups}
+    assert groups["h"].members == ("h", "y")
+    assert groups["w"].constant
+    assert not groups["x"].constant
+    low = space.low[0].formats
+    assert low["h"] == low["y"] == Fixed(8, math.ceil(math.log2(5.0)) - 7)
+
+
+def test_fixed_scales_are_shiftrys_with_three_offsets_tried_in_the_low_width() -> None:
+    space = space_of(two_layers(), Formats("fixed"), RANGES)
+    assert [rung.formats["h"] for rung in space.low] == [Fixed(8, -4), Fixed(8, -5), Fixed(8, -6)]
+    assert [rung.formats["h"] for rung in space.high] == [Fixed(16, -12)]
+    assert space.low[0].formats["x"] == Fixed(8, 1 - 7)  # 1.0 is a power of two: one more
+    assert len({rung.name for rung in space.low}) == 3
+
+
+def test_posit_rungs_are_the_exponent_sizes_of_the_paper_or_the_format_named() -> None:
+    space = space_of(two_layers(), Formats("posit"), RANGES)
+    assert [rung.formats["x"] for rung in space.low] == [Posit(8, 0), Posit(8, 2)]
+    assert [rung.formats["x"] for rung in space.high] == [Posit(16, 1), Posit(16, 2)]
+    named = space_of(two_layers(), Formats("posit", "posit<10,2>", 12), RANGES)
+    assert [rung.name for rung in (*named.low, *named.high)] == ["posit<10,2>", "posit<12,2>"]
+    every = space_of(two_layers(), Formats("posit"), RANGES, bracketing=True)
+    assert sorted({rung.bits for rung in (*every.low, *every.high)}) == [8, 9, 10, 12, 16]
+
+
+def test_soft_limits_are_the_familys_unless_written() -> None:
+    assert soft_limits(Formats("posit"), None) == (0.8, 0.9, 1.0, 1.1)
+    assert soft_limits(Formats("fixed"), None) == (1.0, 1.1)
+    assert soft_limits(Formats("fixed"), (0.5,)) == (0.5,)
+
+
+def test_int8_weights_are_symmetric_and_activations_take_their_range() -> None:
+    space = space_of(two_layers(), Formats("int8"), RANGES)
+    formats = space.low[0].formats
+    weights, x = formats["w"], formats["x"]
+    assert isinstance(weights, Affine)
+    assert isinstance(x, Affine)
+    assert (weights.zero_point, weights.narrow) == (0, True)
+    assert x.decode(x.encode(np.array([0.0])))[0] == 0.0
+
+
+@pytest.mark.parametrize("family", ["posit", "fixed", "int8", "float32"])
+def test_an_assignment_survives_json(family: str) -> None:
+    formats = space_of(two_layers(), Formats(family), RANGES).low[0].formats
+    assert assignment_from_json(assignment_json(formats)) == dict(formats)
+
+
+def test_a_damaged_assignment_is_one_line() -> None:
+    with pytest.raises(MinunError, match=r"lock\.damaged"):
+        assignment_from_json({"formats": ["posit<8,2>"], "tensors": {"x": 4}})
+
+
+@pytest.mark.parametrize("family", ["posit", "fixed", "int8", "float32"])
+def test_every_family_is_searched_on_the_quickstarts_network(
+    cnn: tuple[ModelConfig, Graph], family: str
+) -> None:
+    config, graph = cnn
+    wanted = replace(config, formats=Formats(family))
+    bound, packed = arena_measures(graph, "m3", config.memory)
+    found = choose(wanted, graph, 98_304, 524_288, bound, packed)
+    assert found.fits
+    assert found.accuracy >= 0.93
+    assert found.ram_bytes == packed(found.assignment)
+    legalise(graph, found.assignment)
+
+
+def test_haunter_under_a_tight_limit_is_between_low_and_high_and_packs_within_it(
+    cnn: tuple[ModelConfig, Graph],
+) -> None:
+    config, graph = cnn
+    bound, packed = arena_measures(graph, "m3", config.memory)
+    space = space_of(graph, config.formats, profile(graph, np.zeros((1, 64))))
+    low, high = packed(space.low[0].formats), packed(space.high[0].formats)
+    limit = (low + high) // 2
+    search = Search("haunter", samples=60, ram=limit)
+    found = choose(replace(config, search=search), graph, None, None, bound, packed)
+    assert found.fits
+    assert found.ram_bytes <= limit
+    assert bound(found.assignment) <= found.ram_bytes
+    assert len({candidate.origin for candidate in found.candidates}) > 2
+
+
+def test_the_same_search_twice_gives_the_same_outcome(cnn: tuple[ModelConfig, Graph]) -> None:
+    config, graph = cnn
+    outcomes = [
+        choose(config, graph, 2_000, 8_000, *arena_measures(graph, "m3", config.memory)).to_json()
+        for _ in range(2)
+    ]
+    assert outcomes[0] == outcomes[1]
+
+
+def test_without_calibration_data_posits_are_judged_by_float32_and_scales_are_refused(
+    cnn: tuple[ModelConfig, Graph],
+) -> None:
+    config, graph = cnn
+    bare = replace(config, data=replace(config.data, calibration=None))
+    bound, packed = arena_measures(graph, "m3", config.memory)
+    found = choose(bare, graph, None, None, bound, packed)
+    assert "no calibration data" in found.notes[-1]
+    with pytest.raises(MinunError, match=r"family 'fixed' needs 'data.calibration'"):
+        choose(replace(bare, formats=Formats("fixed")), graph, None, None, bound, packed)
+
+
+def test_classes_are_those_of_the_scores_behind_an_argmax(cnn: tuple[ModelConfig, Graph]) -> None:
+    assert classes_of(cnn[1]) == 10
+    assert classes_of(two_layers()) is None
+
+
+def test_agreement_counts_correct_classes_and_never_takes_nar_for_the_best() -> None:
+    scores = np.array([[[0.1, 0.9]], [[0.8, 0.2]], [[np.nan, 0.1]]])
+    labels = np.array([1, 1, 1])
+    assert agreement(scores, labels, scores) == pytest.approx(2 / 3)
+    classes = np.array([[1], [0]], dtype=np.int64)
+    assert agreement(classes, np.array([1, 1]), classes) == 0.5
+    values = np.linspace(0, 1, 12).reshape(3, 2, 2)
+    assert agreement(values, None, values) == 1.0
+    assert agreement(values + 10, None, values) == 0.0
