@@ -10,6 +10,11 @@ weights that our operators need constant) are bound as initialisers, as an expor
 is in scope
 when the importer takes it; every other is listed under `refused` with the importer's own line. The float
 path is the operators' reference in float64, compared by the case's own tolerances.
+
+    python benchmarks/onnx_nodes.py --boards --json
+
+also runs the small cases on emulated boards (Uno, Due, STM32H747) in float32 and posit<16,2>: their outputs
+must be the host's, bit for bit.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import re
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +37,7 @@ from minun_pio.ir import Graph
 from minun_pio.passes import optimise
 from minun_pio.simulate.reference import reference
 
-_BAR_SCOPE = 250
+_BAR_SCOPE, _BAR_BOARDS = 250, 150
 
 
 @dataclass
@@ -141,13 +147,70 @@ def run(case: Any) -> Outcome:
     return Outcome(case.name, operator, "failed" if reason else "passed", reason)
 
 
+def is_small(graph: Graph) -> bool:
+    """Whether a case is worth a board: few hundred values, no loop that unrolls to much."""
+    return sum(tensor.elements for tensor in graph.tensors.values()) <= 500 and len(graph.nodes) <= 24
+
+
+def on_boards(boards: Sequence[str], at_most: int | None) -> dict[str, Any]:
+    """The small cases on each board in both formats; per board and format how many were equal."""
+    from board_batches import BOARDS, DIFFERENT, EQUAL, TOO_LARGE, Job, outcomes
+
+    from minun_pio.numerics.parse import parse_format
+    from minun_pio.simulate.assign import uniform
+    from minun_pio.simulate.legalise import legalise
+    from minun_pio.simulate.run import encode_inputs
+
+    small: list[Taken] = []
+    for case in cases():
+        try:
+            taken = take(case)
+        except MinunError:
+            continue
+        if is_small(taken.graph):
+            small.append(taken)
+    if at_most is not None and at_most < len(small):
+        small = [small[k * len(small) // at_most] for k in range(at_most)]
+    jobs: list[Job] = []
+    for taken in small:
+        for fmt in ("float32", "posit<16,2>"):
+            assignment = uniform(taken.graph, parse_format(fmt))
+            batch = {name: value[None] for name, value in taken.inputs.items()}
+            codes = encode_inputs(taken.graph, legalise(taken.graph, assignment).formats, batch)
+            jobs.append(Job(f"{taken.name} {fmt}", taken.graph, assignment, codes))
+    seen = {taken.name for taken in small}
+    report: dict[str, Any] = {"cases": len(seen)}
+    both = set(seen)
+    for board in boards:
+        found = outcomes(BOARDS[board], jobs, 12 if board != "uno" else 3)
+        states = Counter(s if s in (EQUAL, DIFFERENT, TOO_LARGE) else "refused" for s in found.values())
+        others = {name: s for name, s in found.items() if s not in (EQUAL, TOO_LARGE)}
+        report[board] = {"runs": len(found), **states, "not_equal": others}
+        both &= {
+            name
+            for name in seen
+            if all(found.get(f"{name} {f}") == EQUAL for f in ("float32", "posit<16,2>"))
+        }
+    report["equal_everywhere"] = len(both)
+    report["met"] = len(both) >= _BAR_BOARDS and all(not report[b].get("different") for b in boards)
+    return report
+
+
 def main() -> int:
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
     parser.add_argument("--json", action="store_true", help="print JSON, with every refusal")
     parser.add_argument("--only", default="", help="cases whose name has this in it")
+    parser.add_argument("--boards", action="store_true", help="run the small cases on emulated boards")
+    parser.add_argument("--board", action="append", choices=["uno", "due", "stm32h747"], help="only these")
+    parser.add_argument("--at-most", type=int, default=None, help="with --boards: so many cases")
     options = parser.parse_args()
     import onnx
+
+    if options.boards or options.board:
+        report = on_boards(options.board or ["uno", "due", "stm32h747"], options.at_most)
+        print(json.dumps(report, indent=1))
+        return 0 if report["met"] else 1
 
     outcomes = [run(case) for case in cases() if options.only in case.name]
     counts = Counter(outcome.state for outcome in outcomes)

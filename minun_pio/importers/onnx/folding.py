@@ -111,6 +111,8 @@ def axes(node: OnnxNode, x: Sequence[Array], position: int = 1) -> tuple[int, ..
 def _reduce(function: Callable[..., Any]) -> Rule:
     def rule(node: OnnxNode, x: Sequence[Array], opset: int) -> Array:
         over = axes(node, x)
+        if not x[0].size:
+            raise ValueError("a reduction of nothing")
         if not over and node.attrs.get("noop_with_empty_axes"):
             return x[0]
         return _typed(function(x[0], axis=over or None, keepdims=bool(node.attrs.get("keepdims", 1))), x[0])
