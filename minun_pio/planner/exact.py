@@ -12,17 +12,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from minun_pio.planner.domains import Outcome
 from minun_pio.planner.finder import Finder
 from minun_pio.planner.greedy import portfolio
 from minun_pio.planner.instance import Answer, Budget, Instance, bound, fused, part, scaled, top
 from minun_pio.planner.live import parts
-from minun_pio.planner.prover import Prover
+from minun_pio.planner.prover import FIRST_NODES, Prover
 
 # Work is in microseconds of an ordinary machine, roughly; only the proportions matter.
 FIRST_SLICE = 30_000.0  # of the finder
-PROVER_SHARE = 1.0
+PROVER_SHARE, SLOW_PROVER_SHARE = 1.0, 0.2
+SLOW_PROVER = 600.0  # work for a node
 FIRST_PATIENCE = 2e5  # work on one capacity before another is tried
 
 
@@ -57,31 +59,47 @@ def _solve_part(inst: Instance, goal: int, budget: Budget) -> Answer:
     if inst.leader is not None:
         return _fused(inst, goal, budget, Answer(offsets, height, low))
     small, unit = scaled(inst)
-    proven = low
-    refuted = max(goal // unit, -(-low // unit)) - 1  # the greatest capacity known to be too small, in units
+    state = _Gap(offsets, height, low, -(-low // unit) - 1)
     duels: dict[int, Duel] = {}
     patience = FIRST_PATIENCE
-    while (refuted + 1) * unit < height and not budget.over:
-        # from the goal upwards; a capacity that stays open is passed over and met again with more patience
-        floor = refuted
-        while (floor + 1) * unit < height and not budget.over:
-            below = (height - 1) // unit
-            capacity = floor + 1 if floor == refuted else (floor + 1 + below) // 2
-            duel = duels.setdefault(capacity, Duel(small, capacity, budget))
-            outcome = duel.go_on(patience)
-            if isinstance(outcome, list):
-                offsets = [at * unit for at in outcome]
-                height = top(inst, offsets)
-                if height <= goal:
-                    return Answer(offsets, height, proven)
-                continue
-            if outcome is False:
-                refuted = max(refuted, capacity)
-                if not inst.gaps:
-                    proven = max(proven, (refuted + 1) * unit)
-            floor = capacity
+    aims = {max(goal, x) // unit for x in (budget.target, budget.capacity or 0) if x > low}
+
+    def attempt(capacity: int, work: float) -> Outcome:
+        outcome = duels.setdefault(capacity, Duel(small, capacity, budget)).go_on(work)
+        if isinstance(outcome, list):
+            state.offsets = [at * unit for at in outcome]
+            state.height = top(inst, state.offsets)
+        elif outcome is False:
+            state.refuted = max(state.refuted, capacity)
+            if not inst.gaps:
+                state.proven = max(state.proven, (state.refuted + 1) * unit)
+        return outcome
+
+    def open_(capacity: int) -> bool:
+        return state.refuted < capacity < -(-state.height // unit) and state.height > goal and not budget.over
+
+    while open_(state.refuted + 1):
+        # the least capacity that may do, what is good enough, then halfway up to the best known
+        attempt(state.refuted + 1, patience)
+        for aim in sorted(aims):
+            if open_(aim):
+                attempt(aim, patience)
+        floor = state.refuted
+        while open_(capacity := (floor + 1 + (state.height - 1) // unit) // 2) and capacity > floor:
+            if not isinstance(attempt(capacity, patience / 4), list):
+                floor = capacity
         patience *= 2
-    return Answer(offsets, height, proven)
+    return Answer(state.offsets, state.height, state.proven)
+
+
+@dataclass
+class _Gap:
+    """The best placement, the height proven necessary, and the greatest capacity known to be too small."""
+
+    offsets: list[int]
+    height: int
+    proven: int
+    refuted: int  # in units
 
 
 def _fused(inst: Instance, goal: int, budget: Budget, best: Answer) -> Answer:
@@ -107,26 +125,35 @@ class Duel:
         self.finding = Finder(inst, capacity, budget).runs()
         self.proving = Prover(inst, capacity, budget).runs() if Prover.fits(inst, capacity) else None
         membership = sum(b - a for a, b in zip(inst.first, inst.last, strict=True))
-        self.prover_cost = membership * (0.15 + capacity / 3000)  # of one node, in work
-        self.finder_cost = 15 + 0.01 * len(inst.sizes)
+        self.prover_cost = membership * (0.3 + capacity / 1000)  # of one node, in work
+        self.finder_cost = 15 + 3 * sum(map(len, inst.near or ())) / len(inst.sizes)
+        slow = self.prover_cost > SLOW_PROVER
+        self.share = SLOW_PROVER_SHARE if slow else PROVER_SHARE
         self.slice = FIRST_SLICE
+        self.balance = 0.0  # work granted and not done yet; a run may overdraw it
+        self.prover_balance = -FIRST_NODES * self.prover_cost if slow else 0.0
 
-    def go_on(self, patience: float) -> Outcome:
-        """Offsets; False if there are none; None if time or `patience` (work) ran out."""
-        while patience > 0:
-            patience -= self.slice * (1 + PROVER_SHARE)
-            outcome = self._turn(self.finding, self.slice / self.finder_cost)
-            if outcome is None and self.proving is not None:
-                outcome = self._turn(self.proving, self.slice * PROVER_SHARE / self.prover_cost)
-            if outcome is not None or self.budget.over:
+    def go_on(self, work: float) -> Outcome:
+        """Offsets; False if there are none; None if time or the work granted so far ran out."""
+        self.balance += work
+        while self.balance > 0 and not self.budget.over:
+            outcome, spent = self._turn(self.finding, self.slice, self.finder_cost)
+            self.balance -= spent
+            self.prover_balance += spent * self.share
+            if outcome is None and self.proving is not None and self.prover_balance > 0:
+                outcome, spent = self._turn(self.proving, self.prover_balance, self.prover_cost)
+                self.balance -= spent
+                self.prover_balance -= spent
+            if outcome is not None:
                 return outcome
             self.slice *= 2
         return None
 
-    def _turn(self, runs: Iterator[Outcome], nodes: float) -> Outcome:
-        until = self.budget.nodes + max(1, int(nodes))
-        while self.budget.nodes < until and not self.budget.over:
+    def _turn(self, runs: Iterator[Outcome], work: float, cost: float) -> tuple[Outcome, float]:
+        """Runs until the work is done: what they found, and the work they did."""
+        before = self.budget.nodes
+        until = before + max(1, int(work / cost))
+        outcome: Outcome = None
+        while outcome is None and self.budget.nodes < until and not self.budget.over:
             outcome = next(runs)
-            if outcome is not None:
-                return outcome
-        return None
+        return outcome, (self.budget.nodes - before) * cost

@@ -91,9 +91,9 @@ class Finder:
             lambda i: (-size[i], -width[i], i),
             lambda i: (-tight[i], -size[i], i),
         ]
-        nodes = FIRST_NODES * len(size)
-        for key in ranks:
-            yield self.run(sorted(n, key=key), nodes, nodes)
+        by_rank = [sorted(n, key=key) for key in ranks]
+        for ranked in by_rank:
+            yield self.run(ranked, FAR, FIRST_FAILURES)
         peak = float(max(tight) or 1)
         share = [t / peak for t in tight]
         values: list[Callable[[int], float]] = [
@@ -106,18 +106,25 @@ class Finder:
             lambda i: width[i] * share[i],
         ]
         chance, weight = random.Random(self.budget.seed), self.weight
-        turn = 0
+        nodes, deep, quick = FIRST_NODES * len(size), 0, 0
+        spent = [0, 0]  # nodes of runs limited by nodes, and by failures: kept at 1 to 3
         while True:
-            turn += 1
             value = chance.choice(values)
             trust = chance.choice((0.0, 0.0, 0.5, 1.0))
             noise = chance.choice((0.1, 0.3, 0.6))
             score = [-value(i) * weight[i] ** trust * (1 + noise * (chance.random() * 2 - 1)) for i in n]
             ranked = sorted(n, key=score.__getitem__)
-            if turn % 2:
-                yield self.run(ranked, nodes * luby(turn // 2 + 1), FAR)
+            before = self.budget.nodes
+            if 3 * spent[0] <= spent[1]:
+                deep += 1
+                if deep <= len(by_rank):
+                    ranked = by_rank[deep - 1]
+                yield self.run(ranked, nodes * luby(max(1, deep - len(by_rank))), FAR)
+                spent[0] += self.budget.nodes - before
             else:
-                yield self.run(ranked, FAR, FIRST_FAILURES * luby(turn // 2))
+                quick += 1
+                yield self.run(ranked, FAR, FIRST_FAILURES * luby(quick))
+                spent[1] += self.budget.nodes - before
 
     def run(self, ranked: list[int], nodes: int, failures: int) -> Outcome:
         """One search with that rank, cut after so many nodes or failures.

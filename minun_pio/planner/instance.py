@@ -196,11 +196,13 @@ class Budget:
     """How long a planner may go on, and what is good enough.
 
     `deadline`: a `time.perf_counter()` value. `target`: stop at the first plan no higher than this; 0 goes
-    on to the lower bound. `nodes` counts the search nodes visited.
+    on to the lower bound. `capacity`: what there is; a plan that fits is looked for beside the lowest one.
+    `nodes` counts the search nodes visited.
     """
 
     deadline: float
     target: int = 0
+    capacity: int | None = None
     seed: int = 0
     nodes: int = 0
     notes: list[str] = field(default_factory=list)

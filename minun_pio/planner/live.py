@@ -57,9 +57,8 @@ def neighbours(
         pairs += len(live)
         if pair_limit is not None and pairs > pair_limit:
             return None
-        mine = out[i]
+        out[i] = live[:]
         for j in live:
-            mine.append(j)
             out[j].append(i)
         live.append(i)
     return out

@@ -49,7 +49,7 @@ def plan(
     begin = time.perf_counter()
     check(problem)
     reduced = reduce(problem)
-    budget = Budget(deadline=begin + timeout, target=target, seed=seed)
+    budget = Budget(deadline=begin + timeout, target=target, capacity=problem.capacity, seed=seed)
 
     def solve(members: list[Buffer]) -> Answer:
         """Offsets run parallel to `members`."""
@@ -88,7 +88,8 @@ def plan(
         root, shift = reduced.place[b.id]
         region, at = places[root]
         offsets[b.id], regions[b.id] = at + shift, region
-        heights[region] = max(heights[region], at + shift + b.size)
+        if at + shift + b.size > heights[region]:
+            heights[region] = at + shift + b.size
     height = sum(heights.values())
     result = Plan(
         offsets=offsets,

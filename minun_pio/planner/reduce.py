@@ -38,6 +38,14 @@ class Reduced:
 
     def numbers(self, members: Sequence[Buffer]) -> Instance:
         """The instance of some of the roots."""
+        if not self.problem.aliases and not self.problem.separations:
+            return instance(
+                [b.start for b in members],
+                [b.end for b in members],
+                [b.size for b in members],
+                [b.align for b in members],
+                [b.offset for b in members],
+            )
         first: dict[str, int] = {}
         pieces: list[Piece] = []
         align: list[int] = []
@@ -103,6 +111,8 @@ class Reduced:
 
 def reduce(problem: Problem) -> Reduced:
     """Raises MinunError where alignment, pins or regions of a compound contradict each other."""
+    if not problem.aliases and not problem.separations:
+        return Reduced(problem, problem.buffers, {b.id: (b.id, 0) for b in problem.buffers}, {})
     outer = {a.inner: a for a in problem.aliases}
     place: dict[str, tuple[str, int]] = {}
     group = {b.id: b for b in problem.buffers if b.id not in outer}

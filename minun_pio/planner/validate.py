@@ -11,8 +11,9 @@ def violations(problem: Problem, plan: Plan, limit: int = 5) -> list[str]:
     wrong: list[str] = []
     capacity = {r.name: r.capacity for r in problem.regions} or {ARENA: problem.capacity}
     tops = dict.fromkeys(capacity, 0)
+    offsets, regions = plan.offsets, plan.regions
     for b in problem.buffers:
-        at, region = plan.offsets.get(b.id), plan.regions.get(b.id)
+        at, region = offsets.get(b.id), regions.get(b.id)
         if at is None or region is None or region not in capacity:
             wrong.append(f"'{b.id}' has no place")
             continue
@@ -22,7 +23,8 @@ def violations(problem: Problem, plan: Plan, limit: int = 5) -> list[str]:
             wrong.append(f"'{b.id}' at {at} is pinned to {b.offset}")
         if b.region is not None and region != b.region:
             wrong.append(f"'{b.id}' is in '{region}' and must be in '{b.region}'")
-        tops[region] = max(tops[region], at + b.size)
+        if at + b.size > tops[region]:
+            tops[region] = at + b.size
     if wrong:
         return wrong[:limit]
     for name, top in tops.items():
