@@ -19,6 +19,19 @@ struct PutInterleaved {
   MINUN_INLINE void operator()(int index, Code code) { out[4 * index] = (*decode)(code); }
 };
 
+// The first `shared` kernel columns of one lane are the last ones of the lane before.
+template <class Value>
+MINUN_NOINLINE void share_columns(Value* to, const Value* from, const ConvShape& shape, int shared) {
+  const int run = shared * shape.in_channels;
+  const int row = shape.kernel_width * shape.in_channels;
+  from += 4 * (row - run);
+  for (int i = 0; i < shape.kernel_height; ++i, to += 4 * row, from += 4 * row) {
+    Value* out = to;
+    const Value* in = from;
+    for (int k = run; k > 0; --k, out += 4, in += 4) *out = *in;
+  }
+}
+
 struct AsIs {
   template <class Code>
   MINUN_INLINE Code operator()(Code code) const { return code; }
@@ -32,18 +45,27 @@ MINUN_INLINE void conv_by_four(const Code* x, const typename Method::Weight* w, 
                                const ConvShape& shape, Code zero, const Decoder& decode, Rows& rows) {
   const int count = shape.patch_elements();
   const int32_t positions = static_cast<int32_t>(shape.out_height) * shape.out_width;
+  // Kernel columns that a position has in common with the one before it in its row.
+  const bool slides = Taps::kSlides && shape.dilation_width == 1 && shape.stride_width < shape.kernel_width;
+  const int shared = slides ? shape.kernel_width - shape.stride_width : 0;
   int row = 0, column = 0;
   for (int32_t position = 0; position < positions; position += 4) {
     const int lanes = positions - position < 4 ? static_cast<int>(positions - position) : 4;
-    for (int lane = 0; lane < 4; ++lane) {
+    for (int lane = 0; lane < lanes; ++lane) {
       PutInterleaved<typename Method::Value, Code, Decoder> put = {values + lane, &decode};
-      for_patch<Taps>(x, shape, row, column, 0, zero, put);
-      if (lane + 1 < lanes || lane == 3) {  // lanes without a position repeat the last one
-        if (++column == shape.out_width) {
-          column = 0;
-          ++row;
-        }
+      int from = 0;
+      if (column > 0 && shared > 0) {
+        share_columns(values + lane, values + ((lane + 3) & 3), shape, shared);
+        from = shared;
       }
+      for_patch<Taps>(x, shape, row, column, 0, zero, put, from);
+      if (++column == shape.out_width) {
+        column = 0;
+        ++row;
+      }
+    }
+    for (int lane = lanes; lane < 4; ++lane) {  // whatever is there, but defined
+      for (int k = 0; k < count; ++k) values[4 * k + lane] = 0;
     }
     rows.begin();
     const typename Method::Weight* weights = w;
@@ -118,22 +140,30 @@ struct LongRows {
   }
   MINUN_INLINE void finish(int64_t* sums, int channel, typename Out::Code* y, int stride, int count) {
     if (!additions.at_start()) later(sums, channel);
-    while (additions.place != additions.end && flash_load(additions.place) == channel) {
-      const int32_t* const values = additions.values + 4 * flash_load(additions.place + 1);
-      const int64_t weight = flash_load(additions.exception);
-      for (int i = 0; i < 4; ++i) sums[i] += values[i] * weight;
-      additions.place += 2;
-      ++additions.exception;
-    }
+    if (additions.place != additions.end && flash_load(additions.place) == channel) add_exceptions(sums, channel);
     round_strided<Out>(sums, count, unit, clip, y, stride);
+  }
+  MINUN_NOINLINE void add_exceptions(int64_t* sums, int channel) {
+    const uint16_t* at = additions.place;
+    const int32_t* exception = additions.exception;
+    while (at != additions.end && flash_load(at) == channel) {
+      const int32_t* const values = additions.values + 4 * flash_load(at + 1);
+      const int32_t weight = flash_load(exception);
+      for (int i = 0; i < 4; ++i) sums[i] += static_cast<int64_t>(values[i]) * weight;
+      at += 2;
+      ++exception;
+    }
+    additions.place = at;
+    additions.exception = exception;
   }
   MINUN_NOINLINE void later(int64_t* sums, int channel) const {
     uint64_t addend = 0;
     if (additions.bias != 0) {
-      addend = static_cast<uint64_t>(flash_load(additions.bias + channel)) << additions.bias_shift;
+      addend = static_cast<uint64_t>(flash_load(additions.bias + channel));
+      if (additions.bias_shift != 0) addend <<= additions.bias_shift;
     }
     for (int i = 0; i < 4; ++i) {
-      sums[i] = static_cast<int64_t>((static_cast<uint64_t>(sums[i]) << additions.fine_bits) + addend);
+      sums[i] = static_cast<int64_t>(shifted(sums[i], additions.fine_bits) + addend);
     }
   }
 };
@@ -197,7 +227,7 @@ MINUN_NOINLINE void conv_long(const typename X::Code* x, const typename W::Code*
   }
   int32_t* const values = static_cast<int32_t*>(scratch);
   detail::LongRows<Out> rows = {
-      {bias, plan.fine_bits, plan.bias_unit - plan.weight_unit - decode.unit(), values, exceptions.places,
+      {bias, plan.fine_bits, bias != 0 ? plan.bias_unit - plan.weight_unit - decode.unit() : 0, values, exceptions.places,
        exceptions.values, exceptions.places + 2 * exceptions.count},
       exceptions.places,
       exceptions.values,

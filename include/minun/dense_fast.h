@@ -42,6 +42,14 @@ MINUN_INLINE void rows_of_four(const typename Method::Value* values, const typen
   }
 }
 
+// value << bits, 0 to 31: a few instructions, where the general shift of 64 bits takes many.
+MINUN_INLINE uint64_t shifted(int64_t value, int bits) {
+  const uint32_t low = static_cast<uint32_t>(value);
+  const uint32_t high = static_cast<uint32_t>(static_cast<uint64_t>(value) >> 32);
+  const uint32_t carried = (low >> 1) >> (31 - bits);
+  return (static_cast<uint64_t>((high << bits) | carried) << 32) | (low << bits);
+}
+
 // What is added to a row's sum of products: the bias, and the weights that are exceptions.
 struct Additions {
   const int64_t* bias;
@@ -65,17 +73,25 @@ struct Additions {
 
   MINUN_INLINE void finish(int64_t* sums, int n, int count) {
     if (!at_start()) later(sums, n, count);
-    while (place != end && static_cast<int>(flash_load(place)) < n + count) {
-      sums[flash_load(place) - n] += static_cast<int64_t>(values[flash_load(place + 1)]) * flash_load(exception);
-      place += 2;
-      ++exception;
-    }
+    if (place != end && static_cast<int>(flash_load(place)) < n + count) add_exceptions(sums, n, count);
   }
 
  private:
+  MINUN_NOINLINE void add_exceptions(int64_t* sums, int n, int count) {
+    const uint16_t* at = place;
+    const int32_t* weight = exception;
+    int row;
+    while (at != end && (row = static_cast<int>(flash_load(at)) - n) < count) {
+      sums[row] += static_cast<int64_t>(values[flash_load(at + 1)]) * flash_load(weight);
+      at += 2;
+      ++weight;
+    }
+    place = at;
+    exception = weight;
+  }
   MINUN_NOINLINE void later(int64_t* sums, int n, int count) const {
     for (int i = 0; i < count; ++i) {
-      uint64_t sum = static_cast<uint64_t>(sums[i]) << fine_bits;
+      uint64_t sum = shifted(sums[i], fine_bits);
       if (bias != 0) {
         const uint64_t addend = static_cast<uint64_t>(flash_load(bias + n + i));
         sum += bias_shift == 0 ? addend : addend << bias_shift;
@@ -163,7 +179,7 @@ MINUN_NOINLINE void dense_long(const typename X::Code* x, const typename W::Code
       dense_row<Out, X, W, Interleaved<4> >(x, w, added, y, scratch, inputs, outputs, clip);
       continue;
     }
-    detail::Additions additions = {bias, plan.fine_bits, plan.bias_unit - plan.weight_unit - decode.unit(), values,
+    detail::Additions additions = {bias, plan.fine_bits, bias != 0 ? plan.bias_unit - plan.weight_unit - decode.unit() : 0, values,
                                    exceptions.places, exceptions.values, exceptions.places + 2 * exceptions.count};
     const int unit = plan.weight_unit + decode.unit();
     const typename W::Code* weights = w;

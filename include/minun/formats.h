@@ -108,6 +108,9 @@ struct Posit {
       string |= low << (30 - Es);
       string |= regime < 0 ? UINT32_C(0x40000000) : UINT32_C(0x80000000);
       const int shift = (regime < 0 ? ~regime : regime) + 33 - N;
+#if defined(__AVR__)
+      if (N <= 16) return finish_16(negative, string, static_cast<uint8_t>(shift - 16), significand, sticky);
+#endif
       const uint32_t below = N < 32 ? string << ((33 - shift) & 31) : (string << (32 - shift)) << 1;
       code = static_cast<uint32_t>(static_cast<int32_t>(string) >> shift) & static_cast<uint32_t>(kMaxCode);
       if ((string >> (shift - 1)) & 1u) {
@@ -115,6 +118,46 @@ struct Posit {
         if (((code & 1u) | below | lost | static_cast<uint32_t>(sticky)) != 0) ++code;
       }
     }
+    return static_cast<Code>(negative ? 0u - code : code);
+  }
+
+  // The same from 16 leading bits, in 16-bit arithmetic; for N up to 12.
+  static inline Code encode_16(bool negative, uint16_t significand, int exponent, bool sticky) {
+    uint16_t code;
+    if (exponent >= kMaxScale) {
+      code = static_cast<uint16_t>(kMaxCode);
+    } else if (exponent < -kMaxScale) {
+      code = 1;
+    } else {
+      const int8_t regime = static_cast<int8_t>(exponent >> Es);
+      uint16_t string = static_cast<uint16_t>(significand << 1) >> (2 + Es);
+      string |= static_cast<uint16_t>((static_cast<uint8_t>(exponent) & ((1u << Es) - 1u)) << (14 - Es));
+      string |= regime < 0 ? 0x4000u : 0x8000u;
+      uint8_t shift = static_cast<uint8_t>((regime < 0 ? ~regime : regime) + 17 - N);
+      uint8_t below = (significand & ((2u << Es) - 1u)) != 0 || sticky;
+      int16_t word = static_cast<int16_t>(string);
+      while (--shift != 0) {
+        below |= static_cast<uint8_t>(word) & 1u;
+        word >>= 1;
+      }
+      code = static_cast<uint16_t>(word >> 1) & static_cast<uint16_t>(kMaxCode);
+      if ((word & 1) && (below || (code & 1u))) ++code;
+    }
+    return static_cast<Code>(negative ? 0u - code : code);
+  }
+
+ private:
+  // The last steps of encode on 16-bit words, bit by bit: AVR has no barrel shifter.
+  static inline Code finish_16(bool negative, uint32_t string, uint8_t shift, uint32_t significand, bool sticky) {
+    int16_t word = static_cast<int16_t>(string >> 16);
+    const uint8_t lost = static_cast<uint8_t>(significand) & static_cast<uint8_t>((1u << (Es + 1)) - 1u);
+    uint8_t below = static_cast<uint8_t>(static_cast<uint16_t>(string) != 0 || lost != 0 || sticky);
+    while (--shift != 0) {
+      below |= static_cast<uint8_t>(word) & 1u;
+      word >>= 1;
+    }
+    uint16_t code = static_cast<uint16_t>(word >> 1) & static_cast<uint16_t>(kMaxCode);
+    if ((word & 1) && (below || (code & 1u))) ++code;
     return static_cast<Code>(negative ? 0u - code : code);
   }
 };
@@ -261,10 +304,62 @@ MINUN_NOINLINE typename Out::Code encode32(int32_t value, int exponent) {
   return Out::encode(negative, magnitude << zeros, 31 - zeros + exponent, false);
 }
 
+namespace detail {
+
+template <class Out, bool Short>
+struct Encode16 {  // never called
+  static MINUN_INLINE typename Out::Code of(bool, uint16_t, int, bool) { return 0; }
+};
+template <int N, int Es>
+struct Encode16<Posit<N, Es>, true> {
+  static MINUN_INLINE typename Posit<N, Es>::Code of(bool negative, uint16_t significand, int exponent, bool sticky) {
+    return Posit<N, Es>::encode_16(negative, significand, exponent, sticky);
+  }
+};
+
+}  // namespace detail
+
 template <class Out>
 MINUN_INLINE typename Out::Code encode64_inline(int64_t value, int exponent) {
   if (value == 0) return 0;
   const bool negative = value < 0;
+#if defined(__AVR__)
+  union {
+    uint64_t whole;
+    uint8_t bytes[8];
+  } split;
+  split.whole = negative ? 0u - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  int8_t last = 7;
+  while (split.bytes[last] == 0) --last;
+  if (Out::kHasNaR && Out::kBits <= 12) {
+    uint16_t high = static_cast<uint16_t>(split.bytes[last] << 8);
+    uint8_t third = 0;
+    if (last >= 1) high |= split.bytes[last - 1];
+    if (last >= 2) third = split.bytes[last - 2];
+    bool below = false;
+    for (int8_t i = static_cast<int8_t>(last - 3); i >= 0; --i) below = below || split.bytes[i] != 0;
+    int place = 8 * last + 7 + exponent;
+    while (!(high & 0x8000u)) {
+      high = static_cast<uint16_t>(high << 1) | (third >> 7);
+      third = static_cast<uint8_t>(third << 1);
+      --place;
+    }
+    return detail::Encode16<Out, (Out::kHasNaR && Out::kBits <= 12)>::of(negative, high, place, below || third != 0);
+  }
+  uint32_t leading = 0;
+  int8_t from = last;
+  for (uint8_t i = 0; i < 4; ++i, --from) leading = (leading << 8) | (from >= 0 ? split.bytes[from] : 0);
+  bool rest = false;
+  for (; from >= 0; --from) rest = rest || split.bytes[from] != 0;
+  int place = 8 * last + 7 + exponent;
+  uint8_t next = last >= 4 ? split.bytes[last - 4] : 0;
+  while (!(leading >> 31)) {
+    leading = (leading << 1) | (next >> 7);
+    next = static_cast<uint8_t>(next << 1);
+    --place;
+  }
+  return Out::encode(negative, leading, place, rest);
+#else
   const uint64_t magnitude = negative ? 0u - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
   uint32_t high = static_cast<uint32_t>(magnitude >> 32);
   uint32_t low = static_cast<uint32_t>(magnitude);
@@ -280,6 +375,7 @@ MINUN_INLINE typename Out::Code encode64_inline(int64_t value, int exponent) {
     low <<= shift;
   }
   return Out::encode(negative, high, top - shift + exponent, low != 0);
+#endif
 }
 
 template <class Out>

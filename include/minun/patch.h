@@ -27,12 +27,14 @@ struct ConvShape {
 
 // Which input row (or column) output `out` reads at kernel position `k`; negative: a zero.
 struct Forward {
+  static const bool kSlides = true;  // neighbouring outputs read the same elements, a stride apart
   static MINUN_INLINE int source(int out, int k, int extent, int stride, int pad, int dilation) {
     const int at = out * stride - pad + k * dilation;
     return at < extent ? at : -1;
   }
 };
 struct Transposed {
+  static const bool kSlides = false;
   static MINUN_INLINE int source(int out, int k, int extent, int stride, int pad, int dilation) {
     const int at = out - pad + k * dilation;
     if (at < 0 || at % stride != 0) return -1;
@@ -41,16 +43,16 @@ struct Transposed {
 };
 
 // Calls put(index in the patch, code) for each element, in the order kernel row, kernel column, channel; `zero` stands
-// outside the input.
+// outside the input. Kernel columns before `from_column` are left out.
 template <class Taps, class Code, class Put>
 MINUN_INLINE void for_patch(const Code* x, const ConvShape& shape, int out_row, int out_column, int group, Code zero,
-                            Put& put) {
+                            Put& put, int from_column = 0) {
   const int channels = shape.group_inputs();
-  int index = 0;
   for (int i = 0; i < shape.kernel_height; ++i) {
     const int row =
         Taps::source(out_row, i, shape.in_height, shape.stride_height, shape.pad_top, shape.dilation_height);
-    for (int j = 0; j < shape.kernel_width; ++j) {
+    int index = (i * shape.kernel_width + from_column) * channels;
+    for (int j = from_column; j < shape.kernel_width; ++j) {
       const int column =
           Taps::source(out_column, j, shape.in_width, shape.stride_width, shape.pad_left, shape.dilation_width);
       if (row < 0 || column < 0) {

@@ -73,7 +73,7 @@ namespace minun {
 
 namespace detail {
 
-// How many leading blocks of four products an assembly kernel has done; overloaded for each that exists.
+// How many leading steps an assembly kernel has done; specialised for each that exists.
 template <class Method>
 struct Assembly {
   static MINUN_INLINE int dense(typename Method::Sum*, const typename Method::Value*, const typename Method::Weight*,
@@ -87,19 +87,21 @@ struct Assembly {
 };
 
 #if defined(MINUN_ASM_THUMB2)
-#define MINUN_ASSEMBLY(METHOD, DENSE, CONV)                                                                \
+#define MINUN_ASSEMBLY(METHOD, DENSE, DENSE_STEPS, CONV, CONV_STEPS)                                                                \
   template <>                                                                                              \
   struct Assembly<METHOD> {                                                                                \
     typedef METHOD M;                                                                                      \
-    static MINUN_INLINE int dense(M::Sum* sums, const M::Value* x, const M::Weight* w, int blocks,         \
+    static MINUN_INLINE int dense(M::Sum* sums, const M::Value* x, const M::Weight* w, int count,         \
                                   const M::Entry* table) {                                                 \
-      if (blocks > 0) DENSE(sums, x, w, table, blocks);                                                    \
-      return blocks;                                                                                       \
+      const int turns = count / DENSE_STEPS; \
+      if (turns > 0) DENSE(sums, x, w, table, turns);                                                    \
+      return turns * DENSE_STEPS;                                                                                       \
     }                                                                                                      \
-    static MINUN_INLINE int conv(M::Sum* sums, const M::Value* x, const M::Weight* w, int blocks,          \
+    static MINUN_INLINE int conv(M::Sum* sums, const M::Value* x, const M::Weight* w, int count,          \
                                  const M::Entry* table) {                                                  \
-      if (blocks > 0) CONV(sums, x, w, table, blocks);                                                     \
-      return blocks;                                                                                       \
+      const int turns = count / CONV_STEPS; \
+      if (turns > 0) CONV(sums, x, w, table, turns);                                                     \
+      return turns * CONV_STEPS;                                                                                       \
     }                                                                                                      \
   }
 typedef Plain<int16_t, int8_t, int32_t> Plain16x8;
@@ -108,21 +110,21 @@ typedef Plain<int16_t, int16_t, int64_t> Plain16x16;
 typedef Plain<int16_t, int16_t, int32_t> Plain16x16Short;
 typedef Lookup<int16_t, int16_t, int32_t> Lookup16;
 typedef Lookup<int32_t, int32_t, int64_t> Lookup32;
-MINUN_ASSEMBLY(Plain16x8, Thumb2<>::plain_16x8, Thumb2<>::plain_8x16);
-MINUN_ASSEMBLY(Plain8x8, Thumb2<>::plain_8x8, Thumb2<>::plain_8x8_swapped);
-MINUN_ASSEMBLY(Plain16x16, Thumb2<>::plain_16x16, Thumb2<>::plain_16x16_swapped);
-MINUN_ASSEMBLY(Plain16x16Short, Thumb2<>::plain_16x16_short, Thumb2<>::plain_16x16_short_swapped);
-MINUN_ASSEMBLY(Lookup16, Thumb2<>::lookup_16, Thumb2<>::lookup_16_conv);
-MINUN_ASSEMBLY(Lookup32, Thumb2<>::lookup_32, Thumb2<>::lookup_32_conv);
-MINUN_ASSEMBLY(Piecewise, Thumb2<>::piecewise, Thumb2<>::piecewise_conv);
+MINUN_ASSEMBLY(Plain16x8, Thumb2<>::plain_16x8, 4, Thumb2<>::plain_8x16, 4);
+MINUN_ASSEMBLY(Plain8x8, Thumb2<>::plain_8x8, 4, Thumb2<>::plain_8x8_swapped, 4);
+MINUN_ASSEMBLY(Plain16x16, Thumb2<>::plain_16x16, 4, Thumb2<>::plain_16x16_swapped, 4);
+MINUN_ASSEMBLY(Plain16x16Short, Thumb2<>::plain_16x16_short, 4, Thumb2<>::plain_16x16_short_swapped, 4);
+MINUN_ASSEMBLY(Lookup16, Thumb2<>::lookup_16, 4, Thumb2<>::lookup_16_conv, 4);
+MINUN_ASSEMBLY(Lookup32, Thumb2<>::lookup_32, 4, Thumb2<>::lookup_32_conv, 8);
+MINUN_ASSEMBLY(Piecewise, Thumb2<>::piecewise, 8, Thumb2<>::piecewise_conv, 8);
 #undef MINUN_ASSEMBLY
 #endif
 
 template <class Value>
 struct Assembly<Paired<Value> > {
-  static MINUN_INLINE int dense(int32_t* sums, const Value* x, const int8_t* w, int blocks, const int8_t* table) {
-    if (blocks > 0) turns(sums, x, w, table, blocks);
-    return blocks;
+  static MINUN_INLINE int dense(int32_t* sums, const Value* x, const int8_t* w, int count, const int8_t* table) {
+    if (count >= 4) turns(sums, x, w, table, count / 4);
+    return count / 4 * 4;
   }
 
  private:
@@ -146,15 +148,13 @@ struct Assembly<Paired<Value> > {
 
 }  // namespace detail
 
+// The loops themselves, for `count` steps.
 template <class Method>
-inline void dense_sums(typename Method::Sum* sums, const typename Method::Value* values,
-                       const typename Method::Weight* w, int count, const typename Method::Entry* table) {
+MINUN_NOINLINE void dense_steps(typename Method::Sum* sums, const typename Method::Value* values,
+                                const typename Method::Weight* w, int count, const typename Method::Entry* table) {
   typedef typename Method::Sum Sum;
-  const int done = 4 * detail::Assembly<Method>::dense(sums, values, w, count / 4, table);
-  if (done == count) return;
   Sum s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
-  w += 4 * done;
-  for (int k = done; k < count; ++k, w += 4) {
+  for (int k = 0; k < count; ++k, w += 4) {
     const Sum value = values[k];
     s0 += value * Method::weight(flash_load(w), table);
     s1 += value * Method::weight(flash_load(w + 1), table);
@@ -167,26 +167,12 @@ inline void dense_sums(typename Method::Sum* sums, const typename Method::Value*
   sums[3] = s3;
 }
 
-// The rows that are left over when their number is not a multiple of four.
 template <class Method>
-inline typename Method::Sum row_sum(const typename Method::Value* values, const typename Method::Weight* w, int count,
-                                    const typename Method::Entry* table) {
-  typename Method::Sum sum = 0;
-  for (int k = 0; k < count; ++k) {
-    sum += static_cast<typename Method::Sum>(values[k]) * Method::weight(flash_load(w + k), table);
-  }
-  return sum;
-}
-
-template <class Method>
-inline void conv_sums(typename Method::Sum* sums, const typename Method::Value* values,
-                      const typename Method::Weight* w, int count, const typename Method::Entry* table) {
+MINUN_NOINLINE void conv_steps(typename Method::Sum* sums, const typename Method::Value* values,
+                               const typename Method::Weight* w, int count, const typename Method::Entry* table) {
   typedef typename Method::Sum Sum;
-  const int done = 4 * detail::Assembly<Method>::conv(sums, values, w, count / 4, table);
-  if (done == count) return;
   Sum s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
-  values += 4 * done;
-  for (int k = done; k < count; ++k, values += 4) {
+  for (int k = 0; k < count; ++k, values += 4) {
     const Sum weight = Method::weight(flash_load(w + k), table);
     s0 += values[0] * weight;
     s1 += values[1] * weight;
@@ -197,6 +183,31 @@ inline void conv_sums(typename Method::Sum* sums, const typename Method::Value* 
   sums[1] = s1;
   sums[2] = s2;
   sums[3] = s3;
+}
+
+template <class Method>
+MINUN_INLINE void dense_sums(typename Method::Sum* sums, const typename Method::Value* values,
+                             const typename Method::Weight* w, int count, const typename Method::Entry* table) {
+  const int done = detail::Assembly<Method>::dense(sums, values, w, count, table);
+  if (done != count) dense_steps<Method>(sums, values + done, w + 4 * done, count - done, table);
+}
+
+template <class Method>
+MINUN_INLINE void conv_sums(typename Method::Sum* sums, const typename Method::Value* values,
+                            const typename Method::Weight* w, int count, const typename Method::Entry* table) {
+  const int done = detail::Assembly<Method>::conv(sums, values, w, count, table);
+  if (done != count) conv_steps<Method>(sums, values + 4 * done, w + done, count - done, table);
+}
+
+// One row of weights in their own order: the rows left over when their number is not a multiple of four.
+template <class Method>
+MINUN_NOINLINE typename Method::Sum row_sum(const typename Method::Value* values, const typename Method::Weight* w,
+                                            int count, const typename Method::Entry* table) {
+  typename Method::Sum sum = 0;
+  for (int k = 0; k < count; ++k) {
+    sum += static_cast<typename Method::Sum>(values[k]) * Method::weight(flash_load(w + k), table);
+  }
+  return sum;
 }
 
 }  // namespace minun

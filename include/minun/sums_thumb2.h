@@ -65,6 +65,7 @@ namespace minun {
   "ldr r0, [sp, #40]\n subs r0, #1\n str r0, [sp, #40]\n bne 1b\n pop {r0}\n stm r0, {r4-r11}\n" \
   "pop {r4-r11, pc}\n"
 #define MINUN_FOUR_TIMES(TEXT) TEXT TEXT TEXT TEXT
+#define MINUN_EIGHT_TIMES(TEXT) MINUN_FOUR_TIMES(TEXT) MINUN_FOUR_TIMES(TEXT)
 
 #define MINUN_ENTER_PAIRED "push {r0, r4-r11, lr}\n ldr r12, [sp, #40]\n ldm r0, {r4-r7}\n 1:\n"
 #define MINUN_LEAVE_PAIRED "subs r12, #1\n bne 1b\n pop {r0}\n stm r0, {r4-r7}\n pop {r4-r11, pc}\n"
@@ -148,11 +149,11 @@ struct Thumb2 {
         "ldrsh r12, [r1, #-2]\n mla r7, lr, r12, r7\n") MINUN_LEAVE32);
   }
   static MINUN_NAKED void lookup_32_conv(int64_t*, const int32_t*, const int8_t*, const int32_t*, int) {
-    __asm__ volatile(MINUN_ENTER_PAIRS MINUN_FOUR_TIMES("ldrb r12, [r2], #1\n" MINUN_LOOK_UP32 MINUN_PAIRS)
+    __asm__ volatile(MINUN_ENTER_PAIRS MINUN_EIGHT_TIMES("ldrb r12, [r2], #1\n" MINUN_LOOK_UP32 MINUN_PAIRS)
                          MINUN_LEAVE_PAIRS);
   }
   static MINUN_NAKED void piecewise_conv(int64_t*, const int32_t*, const int16_t*, const int32_t*, int) {
-    __asm__ volatile("add r3, r3, #512\n" MINUN_ENTER_PAIRS MINUN_FOUR_TIMES(
+    __asm__ volatile("add r3, r3, #512\n" MINUN_ENTER_PAIRS MINUN_EIGHT_TIMES(
         "ldrsh r12, [r2], #2\n asr r0, r12, #8\n ldr r0, [r3, r0, lsl #2]\n lsl r12, r12, r0\n"
         "add r12, r12, r0, asr #8\n" MINUN_PAIRS) MINUN_LEAVE_PAIRS);
   }
@@ -166,6 +167,7 @@ struct Thumb2 {
       MINUN_PIECE(A2, "r8", "r9") MINUN_PIECE(A3, "r10", "r11")
   static MINUN_NAKED void piecewise(int64_t*, const int32_t*, const int16_t*, const int32_t*, int) {
     __asm__ volatile("add r3, r3, #512\n" MINUN_ENTER_PAIRS MINUN_EXPAND(
+        MINUN_TURN_HALVES, MINUN_STEP_PIECES, "ldr", MINUN_ONE_WORDS, "", "") MINUN_EXPAND(
         MINUN_TURN_HALVES, MINUN_STEP_PIECES, "ldr", MINUN_ONE_WORDS, "", "") MINUN_LEAVE_PAIRS);
   }
 #undef MINUN_PIECE
@@ -192,6 +194,7 @@ struct Thumb2 {
 #undef MINUN_ENTER_PAIRS
 #undef MINUN_LEAVE_PAIRS
 #undef MINUN_FOUR_TIMES
+#undef MINUN_EIGHT_TIMES
 #undef MINUN_ENTER_PAIRED
 #undef MINUN_LEAVE_PAIRED
 #undef MINUN_PAIRED_ROW

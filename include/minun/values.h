@@ -155,88 +155,49 @@ struct RoundSum {
   static MINUN_INLINE typename Out::Code of(int64_t sum, int unit) { return encode64_inline<Out>(sum, unit); }
 };
 
-// 9 to 16 bit posits at the unit of the table of piecewise weights (minun/sums.h), mostly by that table; if a value is no
-// multiple of that unit, as SpanValues.
+// The same for 9 to 16 bit posits, most of them by the table of piecewise weights (minun/sums.h).
 template <class X>
 struct PieceValues {
   typedef int32_t Value;
   typedef typename X::Code Code;
   const int32_t* table;
   int16_t table_unit;
-  bool by_table;
+  int16_t finer;  // table_unit - unit()
   SpanValues<X> span;
 
   PieceValues(const int32_t* pieces, int unit)
-      : table(pieces), table_unit(static_cast<int16_t>(unit)), by_table(false), span() {}
+      : table(pieces), table_unit(static_cast<int16_t>(unit)), finer(0), span() {}
 
-  MINUN_INLINE int unit() const { return by_table ? table_unit : span.unit(); }
-
-  MINUN_INLINE Value operator()(Code code) const {
-    Value value = 0;
-    if (!by_table) return span(code);
-    (void)at_table_unit(code, &value);
-    return value;
-  }
+  MINUN_INLINE int unit() const { return span.unit_; }
 
   Readiness prepare(const Code* codes, int32_t count, const SumPlan& plan) {
-    by_table = true;
-    uint32_t bits = 0;
-    for (int32_t i = 0; i < count; ++i) {
-      Value value;
-      if (!at_table_unit(codes[i], &value)) return without_table(codes, count, plan);
-      bits |= static_cast<uint32_t>(value ^ (value >> 31));
+    SumPlan own = plan;
+    if (own.unit_limit > table_unit) own.unit_limit = table_unit;
+    const Readiness ready = span.prepare(codes, count, own);
+    finer = static_cast<int16_t>(table_unit - span.unit_);
+    return ready;
+  }
+
+  MINUN_INLINE Value operator()(Code code) const {
+    const int32_t aligned = static_cast<int32_t>(code) * (1 << (16 - X::kBits));
+    const int32_t entry = flash_load(table + (aligned >> 8) + 128);
+    if (entry != 32) {
+      const int32_t piece = static_cast<int32_t>(static_cast<uint32_t>(aligned) << (entry & 31)) + (entry >> 8);
+      return static_cast<Value>(static_cast<uint32_t>(piece) << finer);
     }
-    return fits(bits, plan) ? kFast : without_table(codes, count, plan);
+    return code == 0 ? 0 : other(code);
   }
 
   Readiness fill(const Code* codes, int count, const SumPlan& plan, Value* out) {
-    by_table = true;
-    uint32_t bits = 0;
-    for (int i = 0; i < count; ++i) {
-      Value value;
-      if (!at_table_unit(codes[i], &value)) return again(codes, count, plan, out);
-      bits |= static_cast<uint32_t>(value ^ (value >> 31));
-      out[i] = value;
+    const Readiness ready = prepare(codes, count, plan);
+    if (ready == kFast) {
+      for (int i = 0; i < count; ++i) out[i] = (*this)(codes[i]);
     }
-    return fits(bits, plan) ? kFast : again(codes, count, plan, out);
+    return ready;
   }
 
  private:
-  // False: not a multiple of the unit, too large, or NaR.
-  MINUN_INLINE bool at_table_unit(Code code, Value* value) const {
-    const int32_t aligned = static_cast<int32_t>(code) * (1 << (16 - X::kBits));
-    const int32_t entry = flash_load(table + (aligned >> 8) + 128);
-    if (entry == 32) {
-      *value = 0;
-      return code == 0 || decoded(code, value);
-    }
-    *value = static_cast<Value>(static_cast<uint32_t>(aligned) << (entry & 31)) + (entry >> 8);
-    return true;
-  }
-  MINUN_NOINLINE bool decoded(Code code, Value* value) const {
-    const Decoded got = X::decode(code);
-    const int shift = got.exponent - table_unit;
-    if (got.mantissa == 0) return false;  // NaR
-    if (shift < 0) {
-      if (shift < -X::kFractionBits) return false;
-      *value = got.mantissa >> -shift;
-      return static_cast<int32_t>(static_cast<uint32_t>(*value) << -shift) == got.mantissa;
-    }
-    *value = static_cast<Value>(static_cast<uint32_t>(got.mantissa) << (shift & 31));
-    return shift + X::kMantissaBits <= 31;
-  }
-  bool fits(uint32_t bits, const SumPlan& plan) const {
-    return table_unit <= plan.unit_limit && table_unit >= plan.unit_floor &&
-           (bits == 0 || 32 - leading_zeros(bits) <= plan.span_bits);
-  }
-  MINUN_NOINLINE Readiness without_table(const Code* codes, int32_t count, const SumPlan& plan) {
-    by_table = false;
-    return span.prepare(codes, count, plan);
-  }
-  MINUN_NOINLINE Readiness again(const Code* codes, int count, const SumPlan& plan, Value* out) {
-    by_table = false;
-    return span.fill(codes, count, plan, out);
-  }
+  MINUN_NOINLINE Value other(Code code) const { return span(code); }
 };
 
 // Fixed-point with the unit known: shift, round half up, clip.
@@ -267,16 +228,22 @@ struct RoundSum<Posit<N, 0> > {
     if (drop > 0 && drop < 30) {
       const int32_t one = INT32_C(1) << (N - 2 + drop);
       if (sum >= -one && sum <= one && drop + N - 2 < 31) {
-        const int32_t half = (INT32_C(1) << (drop - 1)) - 1;
-        const int32_t magnitude = sum < 0 ? -sum : sum;
-        int32_t code = (magnitude + half + ((magnitude >> drop) & 1)) >> drop;
-        if (code == 0 && magnitude != 0) code = 1;
-        return static_cast<typename Out::Code>(sum < 0 ? -code : code);
+        return one <= 8192 ? nearest<int>(static_cast<int>(sum), drop) : nearest<int32_t>(sum, drop);
       }
     }
     return encode32<Out>(sum, unit);
   }
   static MINUN_INLINE typename Out::Code of(int64_t sum, int unit) { return encode64_inline<Out>(sum, unit); }
+
+ private:
+  template <class Int>
+  static MINUN_INLINE typename Out::Code nearest(Int sum, int drop) {
+    const Int half = static_cast<Int>((static_cast<Int>(1) << (drop - 1)) - 1);
+    const Int magnitude = sum < 0 ? -sum : sum;
+    Int code = (magnitude + half + ((magnitude >> drop) & 1)) >> drop;
+    if (code == 0 && magnitude != 0) code = 1;
+    return static_cast<typename Out::Code>(sum < 0 ? -code : code);
+  }
 };
 
 // Rounds up to four sums.

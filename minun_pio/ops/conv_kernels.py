@@ -11,9 +11,17 @@ from numpy.typing import NDArray
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.format import Codes
 from minun_pio.numerics.posit import Posit
-from minun_pio.ops.dense_kernels import Chosen, bias_codes, exception_tables, long_kernel, short_bias
-from minun_pio.ops.linear import clip_argument, encoded, optional
-from minun_pio.ops.operator import Binding, Table
+from minun_pio.ops.dense_kernels import (
+    Chosen,
+    bias_codes,
+    bias_type,
+    exception_tables,
+    long_kernel,
+    row_major,
+    short_bias,
+)
+from minun_pio.ops.linear import clip_argument, encoded
+from minun_pio.ops.operator import Binding
 from minun_pio.ops.proofs import integers_at, largest_row, lookup_table
 
 _HEADER = "minun/conv_fast.h"
@@ -35,17 +43,6 @@ def choose_conv(
         short = _short(binding, x, w, out, shape, taps, lanes, codes)
         return short or _long(binding, x, w, out, shape, taps, lanes, codes)
     return None
-
-
-def _row_major(codes: Codes) -> Table:
-    return Table(
-        f"{codes.dtype.name}_t", tuple(codes.ravel().tolist()), "weights", align=codes.dtype.itemsize
-    )
-
-
-def _bias_cpp(binding: Binding) -> str:
-    fmt = optional(binding.formats, 2)
-    return binding.out_formats[0].cpp if fmt is None else str(fmt.cpp)
 
 
 def _fixed(
@@ -70,7 +67,7 @@ def _fixed(
             return Chosen(
                 function=f"minun::conv_fixed<{out.cpp}, {taps}, {method}, {unit}>",
                 arguments=(shape, clip_argument(binding.node, out)),
-                weights=_row_major(codes),
+                weights=row_major(codes),
                 bias=bias,
                 scratch_bytes=lanes * int(x.storage.itemsize),
                 header=_HEADER,
@@ -94,11 +91,11 @@ def _short(
     method = "minun::Lookup<int16_t, int16_t, int32_t>"
     if plain:
         method = "minun::Plain<int16_t, int8_t, int32_t>"
-    types = f"{out.cpp}, {x.cpp}, {w.cpp}, {_bias_cpp(binding)}, {taps}, {method}, {unit}"
+    types = f"{out.cpp}, {x.cpp}, {w.cpp}, {bias_type(binding)}, {taps}, {method}, {unit}"
     return Chosen(
         function=f"minun::conv_short<{types}>",
         arguments=("nullptr" if plain else "{table0}", shape, clip_argument(binding.node, out)),
-        weights=_row_major(codes),
+        weights=row_major(codes),
         bias=bias,
         tables=() if plain else (lookup_table(w, w.unit_exponent, "int16_t")[0],),
         scratch_bytes=2 * lanes,
@@ -114,14 +111,14 @@ def _long(
     if kernel is None:
         return None
     odd_tables, odd = exception_tables(kernel.exceptions, 1)
-    types = f"{out.cpp}, {x.cpp}, {kernel.weight_type}, {_bias_cpp(binding)}, {taps}, {kernel.method}"
+    types = f"{out.cpp}, {x.cpp}, {kernel.weight_type}, {bias_type(binding)}, {taps}, {kernel.method}"
     return Chosen(
         function=f"minun::conv_long<{types}, {kernel.decoder}>",
         arguments=(
             *("{table0}", shape, clip_argument(binding.node, out)),
             *(kernel.plan, odd, kernel.decoder + kernel.decoder_braces),
         ),
-        weights=_row_major(kernel.weight_codes),
+        weights=row_major(kernel.weight_codes),
         bias=kernel.bias,
         tables=(kernel.table, *odd_tables),
         scratch_bytes=4 * lanes,

@@ -13,7 +13,7 @@ from minun_pio.ir import Node, Shape
 from minun_pio.numerics import exact
 from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.format import Codes, Format, element_bytes
-from minun_pio.ops.dense_kernels import choose, plain_weights
+from minun_pio.ops.dense_kernels import choose, plain_weights, row_major
 from minun_pio.ops.linear import (
     FAMILIES,
     affine_formats,
@@ -156,9 +156,13 @@ def _emit_quantised(binding: Binding, extents: tuple[str, str, str]) -> Call:
     total = "int64_t" if x.width == 16 else "int32_t"
     if x.width == 8 and w.width == 8:
         method, ordered = plain_weights(binding.core, weights, x.storage, 32)
+        header, function = "minun/dense_fast.h", f"minun::dense_quantised8<{out.cpp}, {method}>"
+        if binding.core == "avr":
+            ordered = row_major(weights)
+            header, function = "minun/dense_avr.h", f"minun::dense_avr_quantised8<{out.cpp}>"
         return Call(
-            header="minun/dense_fast.h",
-            function=f"minun::dense_quantised8<{out.cpp}, {method}>",
+            header=header,
+            function=function,
             args=(
                 *("{in0}", "{in1}", "{table0}", "{out0}", *extents),
                 requantise_argument(binding.node, x, w, out, multipliers, 1),

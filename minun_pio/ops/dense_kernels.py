@@ -59,6 +59,10 @@ def choose(binding: Binding) -> Chosen | None:
     if isinstance(x, Fixed) and isinstance(w, Fixed) and isinstance(out, Fixed):
         return _fixed(binding, x, w, out)
     if isinstance(x, Posit) and isinstance(w, Posit) and isinstance(out, Posit) and max(x.n, w.n) <= 16:
+        if binding.core == "avr":
+            from minun_pio.ops.avr_kernels import choose_avr  # which takes its parts from here
+
+            return choose_avr(binding, x, w, out)
         return _short(binding, x, w, out) or _long(binding, x, w, out)
     return None
 
@@ -81,6 +85,19 @@ def interleaved(codes: Codes) -> Table:
     flat = np.concatenate([grouped, codes[whole:].ravel()])
     dtype = flat.dtype
     return Table(f"{dtype.name}_t", tuple(flat.tolist()), "weights", align=max(4, dtype.itemsize))
+
+
+def row_major(codes: Codes) -> Table:
+    """Weights in their own order."""
+    return Table(
+        f"{codes.dtype.name}_t", tuple(codes.ravel().tolist()), "weights", align=codes.dtype.itemsize
+    )
+
+
+def bias_type(binding: Binding) -> str:
+    """The bias's format in C++; the output's when there is no bias."""
+    fmt: Format | None = optional(binding.formats, 2)
+    return binding.out_formats[0].cpp if fmt is None else fmt.cpp
 
 
 def paired(codes: Codes, value_bytes: int) -> Table:
@@ -136,6 +153,15 @@ def _fixed(binding: Binding, x: Fixed, w: Fixed, out: Fixed) -> Chosen | None:
     row, bound = largest_row(weights.astype(np.int64)), 1 << (x.width - 1)
     for bits in (32, 64):
         safe, bias = short_bias(*bias_codes(binding), unit, row, bound, bits)
+        if safe and bits == 32 and max(x.width, w.width) <= 8 and binding.core == "avr":
+            return Chosen(
+                function=f"minun::dense_avr_fixed8<{out.cpp}, {unit}>",
+                arguments=(*map(str, extents(binding)), clip_argument(binding.node, out)),
+                weights=row_major(weights),
+                bias=bias,
+                header="minun/dense_avr.h",
+                variant="integer, 24-bit sum",
+            )
         if safe:
             method, table = plain_weights(binding.core, weights, x.storage, bits)
             return Chosen(
@@ -273,11 +299,9 @@ def _long(binding: Binding, x: Posit, w: Posit, out: Posit) -> Chosen | None:
     if kernel is None:
         return None
     odd_tables, odd = exception_tables(kernel.exceptions, 1)
-    fmt: Format | None = optional(binding.formats, 2)
-    bias_type = out.cpp if fmt is None else fmt.cpp
-    types = f"{out.cpp}, {x.cpp}, {kernel.weight_type}, {bias_type}, {kernel.method}, {kernel.decoder}"
+    types = f"{out.cpp}, {x.cpp}, {kernel.weight_type}, {bias_type(binding)}, {kernel.method}"
     return Chosen(
-        function=f"minun::dense_long<{types}>",
+        function=f"minun::dense_long<{types}, {kernel.decoder}>",
         arguments=(
             "{table0}",
             *map(str, extents(binding)),

@@ -99,10 +99,15 @@ class LongPlan:
 
 
 def long_plan(
-    row: int, weight_unit: int, fine_bits: int, bias_codes: Codes | None, bias_format: Exact | None
+    row: int,
+    weight_unit: int,
+    fine_bits: int,
+    bias_codes: Codes | None,
+    bias_format: Exact | None,
+    span_most: int = 31,
 ) -> LongPlan | None:
     """The guard for 64-bit sums whose weights' magnitudes sum to at most `row` at `weight_unit`."""
-    span = min(31, _SUM_BITS - row.bit_length())
+    span = min(span_most, _SUM_BITS - row.bit_length())
     if span < _LEAST_SPAN:
         return None
     if bias_codes is None or bias_format is None or not np.any(bias_codes):
@@ -134,21 +139,20 @@ def piecewise_weights(codes: Codes, es: int) -> PiecewiseWeights | None:
     values = value_table(fmt).reshape(256, 256)
     high = (codes.astype(np.int64) >> 8) & 255
     live = codes != 0
-    best: tuple[int, int, NDArray[np.int64], NDArray[np.bool_]] | None = None
+    candidates = []
     for unit in range(-4, -32, -1):
         entries, usable = _piecewise_entries(values, unit)
-        count = int(np.sum(live & ~usable[high]))
-        if best is None or count < best[0]:
-            best = (count, unit, entries, usable)
-    assert best is not None
-    count, unit, entries, usable = best
+        candidates.append((int(np.sum(live & ~usable[high])), unit, entries, usable))
+    # The coarsest unit with hardly more exceptions: activations share the table, and are larger.
+    tolerated = min(count for count, *_ in candidates) + int(live.sum()) // 128
+    count, unit, entries, usable = next(found for found in candidates if found[0] <= tolerated)
     if count * 8 > max(int(live.sum()), 8):
         return None
     places = np.argwhere(live & ~usable[high])
     odd_codes = codes[live & ~usable[high]]
     fine = min(unit, finest_unit(odd_codes, fmt)) if count else unit
     odd = integers_at(odd_codes, fmt, fine).tolist()
-    if any(abs(v) >= 1 << 31 for v in odd) or unit - fine > 40:
+    if any(abs(v) >= 1 << 31 for v in odd) or unit - fine > 31:
         return None
     magnitudes = (
         np.abs(fmt.decode(codes)).sum(axis=1).max()

@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dense layers for AVR: one row at a time, sums of 24, 32, 40 or 56 bits in registers, weights row-major in flash, decode
+// tables as 256-byte pages (aligned to 256 bytes, low bytes first). In C++ the same bits (all other cores, and
+// MINUN_PORTABLE).
+//
+// Assembly: r0, r1 hold products (r1 is zero again at the end). After muls and mulsu the carry is the product's sign,
+// so `sbc` on the bytes above extends it.
+#ifndef MINUN_DENSE_AVR_H
+#define MINUN_DENSE_AVR_H
+
+#include "minun/dense_fast.h"
+
+namespace minun {
+namespace avr {
+
+// Steps that one call of an assembly loop can do (its counter has 8 bits, its turns four or two steps).
+static const int kMostSteps = 508;
+
+#if defined(MINUN_ASM_AVR)
+#define MINUN_MUL_8X8                                                                                    \
+  "lpm r20, Z+\n ld r22, X+\n muls r20, r22\n sbc %[a2], %[z]\n add %[a0], r0\n adc %[a1], r1\n"         \
+  "adc %[a2], %[z]\n"
+#define MINUN_MUL_16X8                                                                                   \
+  "lpm r20, Z+\n ld r22, X+\n ld r23, X+\n mulsu r20, r22\n sbc %[a2], %[z]\n add %[a0], r0\n"           \
+  "adc %[a1], r1\n adc %[a2], %[z]\n muls r20, r23\n add %[a1], r0\n adc %[a2], r1\n"
+#define MINUN_SHORT_LOOP(STEP)                                                                           \
+  uint8_t a0 = 0, a1 = 0, a2 = 0, z = 0, turns = static_cast<uint8_t>(steps / 4);                        \
+  __asm__ volatile("1:\n" STEP STEP STEP STEP "dec %[c]\n brne 1b\n clr r1\n"                            \
+                   : [a0] "+&r"(a0), [a1] "+&r"(a1), [a2] "+&r"(a2), "+z"(w), "+x"(x), [c] "+&r"(turns)      \
+                   : [z] "r"(z)                                                                          \
+                   : "r20", "r22", "r23", "r0", "memory");                                              \
+  return static_cast<int32_t>((static_cast<uint32_t>(a2) << 24) | (static_cast<uint32_t>(a1) << 16) |    \
+                              (static_cast<uint16_t>(a0) << 8)) >> 8
+#endif
+
+// 8-bit values, 8-bit weights, 24-bit sum. `steps` is a multiple of 4, 4 to kMostSteps, in all of these.
+inline int32_t sum_8x8(const int8_t* x, const int8_t* w, int steps) {
+#if defined(MINUN_ASM_AVR)
+  MINUN_SHORT_LOOP(MINUN_MUL_8X8);
+#else
+  int32_t sum = 0;
+  for (int k = 0; k < steps; ++k) sum += static_cast<int32_t>(x[k]) * flash_load(w + k);
+  return sum;
+#endif
+}
+
+// 16-bit values, 8-bit weights, 24-bit sum.
+inline int32_t sum_16x8(const int16_t* x, const int8_t* w, int steps) {
+#if defined(MINUN_ASM_AVR)
+  MINUN_SHORT_LOOP(MINUN_MUL_16X8);
+#else
+  int32_t sum = 0;
+  for (int k = 0; k < steps; ++k) sum += static_cast<int32_t>(x[k]) * flash_load(w + k);
+  return sum;
+#endif
+}
+#if defined(MINUN_ASM_AVR)
+#undef MINUN_MUL_8X8
+#undef MINUN_MUL_16X8
+#undef MINUN_SHORT_LOOP
+
+// The weight that code *w stands for into r21:r20, the next value into r23:r22.
+#define MINUN_FETCH_16                                                                                   \
+  "movw r30, %[w]\n lpm r16, Z+\n movw %[w], r30\n mov r30, r16\n mov r31, %[page]\n lpm r20, Z\n"        \
+  "inc r31\n lpm r21, Z\n ld r22, X+\n ld r23, X+\n"
+#define MINUN_MUL_16X16_32                                                                               \
+  MINUN_FETCH_16 "muls r21, r23\n add %[a2], r0\n adc %[a3], r1\n mul r20, r22\n add %[a0], r0\n"         \
+  "adc %[a1], r1\n adc %[a2], %[z]\n adc %[a3], %[z]\n mulsu r21, r22\n sbc %[a3], %[z]\n"              \
+  "add %[a1], r0\n adc %[a2], r1\n adc %[a3], %[z]\n mulsu r23, r20\n sbc %[a3], %[z]\n"                \
+  "add %[a1], r0\n adc %[a2], r1\n adc %[a3], %[z]\n"
+// The four partial products are joined in r18, r19 (low) and r24, r25 (high) first, so that one add of five bytes does.
+#define MINUN_MUL_16X16_40                                                                               \
+  MINUN_FETCH_16 "muls r21, r23\n movw r24, r0\n mul r20, r22\n movw r18, r0\n mulsu r21, r22\n"          \
+  "sbc r25, %[z]\n add r19, r0\n adc r24, r1\n adc r25, %[z]\n mulsu r23, r20\n sbc r25, %[z]\n"        \
+  "add r19, r0\n adc r24, r1\n adc r25, %[z]\n add %[a0], r18\n adc %[a1], r19\n adc %[a2], r24\n"      \
+  "adc %[a3], r25\n adc %[a4], %[z]\n sbrc r25, 7\n dec %[a4]\n"
+#endif
+
+// 16-bit values, weights by a table of two pages, 32-bit sum.
+inline int32_t sum_table_32(const int16_t* x, const int8_t* w, const uint8_t* table, int steps) {
+#if defined(MINUN_ASM_AVR)
+  uint8_t a0 = 0, a1 = 0, a2 = 0, a3 = 0, z = 0, turns = static_cast<uint8_t>(steps / 2);
+  const uint8_t page = static_cast<uint8_t>(reinterpret_cast<uint16_t>(table) >> 8);
+  __asm__ volatile("1:\n" MINUN_MUL_16X16_32 MINUN_MUL_16X16_32 "dec %[c]\n brne 1b\n clr r1\n"
+                   : [a0] "+&r"(a0), [a1] "+&r"(a1), [a2] "+&r"(a2), [a3] "+&r"(a3), [w] "+&r"(w), "+x"(x), [c] "+&r"(turns)
+                   : [z] "r"(z), [page] "r"(page)
+                   : "r16", "r20", "r21", "r22", "r23", "r30", "r31", "r0", "memory");
+  return static_cast<int32_t>((static_cast<uint32_t>(a3) << 24) | (static_cast<uint32_t>(a2) << 16) |
+                              (static_cast<uint16_t>(a1) << 8) | a0);
+#else
+  int32_t sum = 0;
+  for (int k = 0; k < steps; ++k) {
+    const uint8_t* entry = table + static_cast<uint8_t>(flash_load(w + k));
+    const uint16_t low = flash_load(entry), high = flash_load(entry + 256);
+    sum += static_cast<int32_t>(x[k]) * static_cast<int16_t>(low | (high << 8));
+  }
+  return sum;
+#endif
+}
+
+// The same with a 40-bit sum.
+inline int64_t sum_table_40(const int16_t* x, const int8_t* w, const uint8_t* table, int steps) {
+#if defined(MINUN_ASM_AVR)
+  uint8_t a0 = 0, a1 = 0, a2 = 0, a3 = 0, a4 = 0, z = 0, turns = static_cast<uint8_t>(steps / 2);
+  const uint8_t page = static_cast<uint8_t>(reinterpret_cast<uint16_t>(table) >> 8);
+  __asm__ volatile("1:\n" MINUN_MUL_16X16_40 MINUN_MUL_16X16_40 "dec %[c]\n breq 2f\n rjmp 1b\n 2: clr r1\n"
+                   : [a0] "+&r"(a0), [a1] "+&r"(a1), [a2] "+&r"(a2), [a3] "+&r"(a3), [a4] "+&r"(a4), [w] "+&r"(w), "+x"(x),
+                     [c] "+&r"(turns)
+                   : [z] "r"(z), [page] "r"(page)
+                   : "r16", "r18", "r19", "r20", "r21", "r22", "r23", "r24", "r25", "r30", "r31", "r0", "memory");
+  union {
+    int64_t whole;
+    uint8_t bytes[8];
+  } sum;
+  sum.bytes[0] = a0;
+  sum.bytes[1] = a1;
+  sum.bytes[2] = a2;
+  sum.bytes[3] = a3;
+  sum.bytes[4] = a4;
+  sum.bytes[5] = sum.bytes[6] = sum.bytes[7] = (a4 & 0x80) ? 0xFF : 0;
+  return sum.whole;
+#else
+  int64_t sum = 0;
+  for (int k = 0; k < steps; ++k) {
+    const uint8_t* entry = table + static_cast<uint8_t>(flash_load(w + k));
+    const uint16_t low = flash_load(entry), high = flash_load(entry + 256);
+    sum += static_cast<int32_t>(x[k]) * static_cast<int16_t>(low | (high << 8));
+  }
+  return sum;
+#endif
+}
+#if defined(MINUN_ASM_AVR)
+#undef MINUN_FETCH_16
+#undef MINUN_MUL_16X16_32
+#undef MINUN_MUL_16X16_40
+#endif
+
+// 24-bit values (three bytes each, low first), 16-bit posit weights: code * page0[h] + (page1[h] << 8) + (page2[h] << 16)
+// with h the code's high byte, a 24-bit integer; 56-bit sum.
+MINUN_NOINLINE inline int64_t sum_pieces_56(const uint8_t* x, const int16_t* w, const uint8_t* table, int steps) {
+#if defined(MINUN_ASM_AVR)
+  union {
+    int64_t whole;
+    uint8_t bytes[8];
+  } sum;
+  register uint8_t* out __asm__("r30") = sum.bytes;
+  register const int16_t* next __asm__("r24") = w;
+  register uint8_t turns __asm__("r19") = static_cast<uint8_t>(steps);
+  register uint8_t page __asm__("r23") = static_cast<uint8_t>(reinterpret_cast<uint16_t>(table) >> 8);
+  // r2 zero, r3:r15..r10 the sum, r9..r4 a product, r22..r20 the weight, r18..r16 the value
+  __asm__ volatile(
+      "push r2\n push r3\n push r4\n push r5\n push r6\n push r7\n push r8\n push r9\n"
+      "push r10\n push r11\n push r12\n push r13\n push r14\n push r15\n push r30\n push r31\n"
+      "clr r2\n clr r3\n clr r10\n clr r11\n clr r12\n clr r13\n clr r14\n"
+      "clr r15\n"
+      "1: movw r30, %[w]\n lpm r16, Z+\n lpm r17, Z+\n movw %[w], r30\n mov r30, r17\n mov r31, %[page]\n lpm r18, Z\n"
+      "inc r31\n lpm r21, Z\n inc r31\n lpm r22, Z\n"
+      "mul r16, r18\n mov r20, r0\n add r21, r1\n adc r22, r2\n mulsu r17, r18\n add r21, r0\n adc r22, r1\n"
+      "ld r16, X+\n ld r17, X+\n ld r18, X+\n"
+      "mul r20, r16\n movw r4, r0\n mul r21, r17\n movw r6, r0\n muls r22, r18\n movw r8, r0\n"
+      "mul r20, r17\n add r5, r0\n adc r6, r1\n adc r7, r2\n adc r8, r2\n adc r9, r2\n"
+      "mul r21, r16\n add r5, r0\n adc r6, r1\n adc r7, r2\n adc r8, r2\n adc r9, r2\n"
+      "mulsu r22, r16\n sbc r8, r2\n sbc r9, r2\n add r6, r0\n adc r7, r1\n adc r8, r2\n adc r9, r2\n"
+      "mulsu r18, r20\n sbc r8, r2\n sbc r9, r2\n add r6, r0\n adc r7, r1\n adc r8, r2\n adc r9, r2\n"
+      "mulsu r22, r17\n sbc r9, r2\n add r7, r0\n adc r8, r1\n adc r9, r2\n"
+      "mulsu r18, r21\n sbc r9, r2\n add r7, r0\n adc r8, r1\n adc r9, r2\n"
+      "mov r0, r9\n lsl r0\n sbc r0, r0\n add r10, r4\n adc r11, r5\n adc r12, r6\n adc r13, r7\n adc r14, r8\n"
+      "adc r15, r9\n adc r3, r0\n dec %[c]\n breq 2f\n rjmp 1b\n"
+      "2: pop r31\n pop r30\n st Z+, r10\n st Z+, r11\n st Z+, r12\n st Z+, r13\n st Z+, r14\n st Z+, r15\n"
+      "st Z+, r3\n lsl r3\n sbc r3, r3\n st Z, r3\n"
+      "pop r15\n pop r14\n pop r13\n pop r12\n pop r11\n pop r10\n pop r9\n pop r8\n pop r7\n"
+      "pop r6\n pop r5\n pop r4\n pop r3\n pop r2\n clr r1\n"
+      : [w] "+&r"(next), "+x"(x), [c] "+&r"(turns), "+r"(out)
+      : [page] "r"(page)
+      : "r0", "r16", "r17", "r18", "r20", "r21", "r22", "memory");
+  return sum.whole;
+#else
+  int64_t sum = 0;
+  for (int k = 0; k < steps; ++k, x += 3) {
+    const int16_t code = flash_load(w + k);
+    const uint8_t* entry = table + static_cast<uint8_t>(code >> 8);
+    const uint32_t offset = (static_cast<uint32_t>(flash_load(entry + 512)) << 16) |
+                            (static_cast<uint32_t>(flash_load(entry + 256)) << 8);
+    const uint32_t line = static_cast<uint32_t>(static_cast<int32_t>(code) * flash_load(entry)) + offset;
+    const int32_t weight = static_cast<int32_t>(line << 8) >> 8;
+    const uint32_t low = static_cast<uint32_t>(x[0]) | (static_cast<uint32_t>(x[1]) << 8);
+    const int32_t value = static_cast<int32_t>((low | (static_cast<uint32_t>(x[2]) << 16)) << 8) >> 8;
+    sum += static_cast<int64_t>(weight) * value;
+  }
+  return sum;
+#endif
+}
+
+
+// Decoded inputs in scratch, and the sum of a row. Each has
+//   unit()                          values count 2^unit
+//   fill(codes, count, plan, table) false: use the exact sums
+//   row(w, count, table)            sum of products
+//   value(k)                        one value, for the exceptions
+
+// posit<8,0>: 16 bits, or 8 where all magnitudes are below two and weights are their codes.
+template <class X, bool Tabled>
+struct ShortInputs {
+  int16_t* values;
+  bool narrow;
+
+  bool fill(const typename X::Code* codes, int count) {
+    NarrowValues<X> decode;
+    narrow = !Tabled;
+    for (int k = 0; k < count; ++k) {
+      if (X::is_nar(codes[k])) return false;
+      const int16_t value = decode(codes[k]);
+      if (value > 127 || value < -127) narrow = false;
+      values[k] = value;
+    }
+    if (narrow) {
+      int8_t* const bytes = reinterpret_cast<int8_t*>(values);
+      for (int k = 0; k < count; ++k) bytes[k] = static_cast<int8_t>(values[k]);
+    }
+    return true;
+  }
+
+  int32_t row(const int8_t* w, int count, const uint8_t* table) const {
+    const int8_t* const bytes = reinterpret_cast<const int8_t*>(values);
+    int32_t sum = 0;
+    int k = 0;
+    while (count - k >= 4) {
+      const int steps = count - k > kMostSteps ? kMostSteps : (count - k) & ~3;
+      sum += Tabled   ? sum_table_32(values + k, w + k, table, steps)
+             : narrow ? sum_8x8(bytes + k, w + k, steps)
+                      : sum_16x8(values + k, w + k, steps);
+      k += steps;
+    }
+    for (; k < count; ++k) {
+      const uint8_t code = static_cast<uint8_t>(flash_load(w + k));
+      const int32_t value = narrow ? bytes[k] : values[k];
+      sum += value * (Tabled ? entry_16(table, code) : static_cast<int8_t>(code));
+    }
+    return sum;
+  }
+
+  static int16_t entry_16(const uint8_t* table, uint8_t code) {
+    return static_cast<int16_t>(flash_load(table + code) | (static_cast<uint16_t>(flash_load(table + 256 + code)) << 8));
+  }
+};
+
+// 8-bit posits as 16-bit integers, weights by two pages at table_unit.
+template <class X, bool Shared>
+struct WordInputs {
+  typedef int8_t Weight;
+  int16_t* values;
+  int16_t table_unit;
+  int16_t unit_;
+
+  int unit() const { return unit_; }
+  int32_t value(int k) const { return values[k]; }
+
+  bool fill(const typename X::Code* codes, int count, const SumPlan& plan, const uint8_t* table) {
+    if (Shared && by_table(codes, count, plan, table)) return true;
+    SpanValues<X> decode;
+    if (decode.prepare(codes, count, plan) != kFast) return false;
+    unit_ = static_cast<int16_t>(decode.unit());
+    for (int k = 0; k < count; ++k) values[k] = static_cast<int16_t>(decode(codes[k]));
+    return true;
+  }
+
+  int64_t row(const int8_t* w, int count, const uint8_t* table) const {
+    int64_t sum = 0;
+    int k = 0;
+    while (count - k >= 4) {
+      const int steps = count - k > kMostSteps ? kMostSteps : (count - k) & ~3;
+      const int64_t part = sum_table_40(values + k, w + k, table, steps);
+      sum = k == 0 ? part : sum + part;
+      k += steps;
+    }
+    for (; k < count; ++k) {
+      sum += static_cast<int32_t>(values[k]) *
+             ShortInputs<X, true>::entry_16(table, static_cast<uint8_t>(flash_load(w + k)));
+    }
+    return sum;
+  }
+
+ private:
+  // X is the weights' format: their table decodes it too, unless a value does not fit.
+  bool by_table(const typename X::Code* codes, int count, const SumPlan& plan, const uint8_t* table) {
+    if (table_unit > plan.unit_limit || table_unit < plan.unit_floor) return false;
+    for (int k = 0; k < count; ++k) {
+      const int16_t value = ShortInputs<X, true>::entry_16(table, static_cast<uint8_t>(codes[k]));
+      if (value == 0 && codes[k] != 0) return false;
+      values[k] = value;
+    }
+    unit_ = table_unit;
+    return true;
+  }
+};
+
+// 9 to 16 bit posits as 24-bit integers, weights by three pages at table_unit.
+template <class X, bool Shared>
+struct PieceInputs {
+  typedef int16_t Weight;
+  uint8_t* values;
+  int16_t table_unit;
+  int16_t unit_;
+
+  int unit() const { return unit_; }
+  int32_t value(int k) const {
+    const uint8_t* const at = values + 3 * k;
+    const uint32_t low = static_cast<uint32_t>(at[0]) | (static_cast<uint32_t>(at[1]) << 8);
+    return static_cast<int32_t>((low | (static_cast<uint32_t>(at[2]) << 16)) << 8) >> 8;
+  }
+
+  bool fill(const typename X::Code* codes, int count, const SumPlan& plan, const uint8_t* table) {
+    if (Shared && by_table(codes, count, plan, table)) return true;
+    SpanValues<X> decode;
+    if (decode.prepare(codes, count, plan) != kFast) return false;
+    unit_ = static_cast<int16_t>(decode.unit());
+    for (int k = 0; k < count; ++k) put(k, decode(codes[k]));
+    return true;
+  }
+
+  int64_t row(const int16_t* w, int count, const uint8_t* table) const {
+    int64_t sum = 0;
+    for (int k = 0; k < count;) {
+      const int steps = count - k > 255 ? 255 : count - k;
+      const int64_t part = sum_pieces_56(values + 3 * k, w + k, table, steps);
+      sum = k == 0 ? part : sum + part;
+      k += steps;
+    }
+    return sum;
+  }
+
+ private:
+  void put(int k, int32_t value) {
+    uint8_t* const at = values + 3 * k;
+    at[0] = static_cast<uint8_t>(value);
+    at[1] = static_cast<uint8_t>(value >> 8);
+    at[2] = static_cast<uint8_t>(value >> 16);
+  }
+  bool by_table(const typename X::Code* codes, int count, const SumPlan& plan, const uint8_t* table) {
+    if (table_unit > plan.unit_limit || table_unit < plan.unit_floor) return false;
+    for (int k = 0; k < count; ++k) {
+      const int16_t code = static_cast<int16_t>(codes[k] * (1 << (16 - X::kBits)));
+      const uint8_t* const entry = table + static_cast<uint8_t>(code >> 8);
+      const uint8_t slope = flash_load(entry);
+      if (slope == 0 && code != 0) return false;
+      const uint16_t high = static_cast<uint16_t>(flash_load(entry + 256)) |
+                            (static_cast<uint16_t>(flash_load(entry + 512)) << 8);
+      const uint32_t line = static_cast<uint32_t>(static_cast<int32_t>(code) * slope);
+      put(k, static_cast<int32_t>(line + (static_cast<uint32_t>(high) << 8)));
+    }
+    unit_ = table_unit;
+    return true;
+  }
+};
+
+}  // namespace avr
+
+namespace avr {
+
+template <class Finish>
+MINUN_INLINE void rows_8x8(const int8_t* x, const int8_t* w, const int32_t* bias, int inputs, int outputs,
+                           const Finish& finish) {
+  for (int n = 0; n < outputs; ++n) {
+    int32_t sum = bias != 0 ? flash_load(bias + n) : 0;
+    int k = 0;
+    while (inputs - k >= 4) {
+      const int steps = inputs - k > kMostSteps ? kMostSteps : (inputs - k) & ~3;
+      sum += sum_8x8(x + k, w, steps);
+      k += steps;
+      w += steps;
+    }
+    for (; k < inputs; ++k) sum += static_cast<int16_t>(x[k]) * flash_load(w++);
+    finish(n, sum);
+  }
+}
+
+}  // namespace avr
+
+// int8 fixed-point, products count 2^Unit.
+template <class Out, int Unit>
+MINUN_NOINLINE void dense_avr_fixed8(const int8_t* x, const int8_t* w, const int32_t* bias, typename Out::Code* y,
+                                     int rows, int inputs, int outputs, Clip<Out> clip) {
+  struct Finish {
+    typename Out::Code* y;
+    Clip<Out> clip;
+    MINUN_INLINE void operator()(int n, int32_t sum) const { y[n] = RoundFixed<Out, Unit>::of(sum, clip); }
+  };
+  for (int row = 0; row < rows; ++row, x += inputs, y += outputs) {
+    const Finish finish = {y, clip};
+    avr::rows_8x8(x, w, bias, inputs, outputs, finish);
+  }
+}
+
+// TensorFlow Lite's int8.
+template <class Out>
+MINUN_NOINLINE void dense_avr_quantised8(const int8_t* x, const int8_t* w, const int32_t* bias,
+                                         typename Out::Code* y, int rows, int inputs, int outputs,
+                                         const Requantise<Out>& requantise) {
+  struct Finish {
+    typename Out::Code* y;
+    const Requantise<Out>* requantise;
+    MINUN_INLINE void operator()(int n, int32_t sum) const { y[n] = (*requantise)(sum, n); }
+  };
+  for (int row = 0; row < rows; ++row, x += inputs, y += outputs) {
+    const Finish finish = {y, &requantise};
+    avr::rows_8x8(x, w, bias, inputs, outputs, finish);
+  }
+}
+
+// posit<8,0>, weights row-major: codes that are values, or (Tabled) two pages. scratch: 2 * inputs bytes.
+template <class Out, class X, bool Tabled, int Unit>
+MINUN_NOINLINE void dense_avr_short(const typename X::Code* x, const int8_t* w, const int32_t* bias,
+                                    typename Out::Code* y, void* scratch, const uint8_t* table, int rows, int inputs,
+                                    int outputs, Clip<Out> clip) {
+  avr::ShortInputs<X, Tabled> values = {static_cast<int16_t*>(scratch), false};
+  for (int row = 0; row < rows; ++row, x += inputs) {
+    const bool finite = values.fill(x, inputs);
+    const int8_t* weights = w;
+    for (int n = 0; n < outputs; ++n, weights += inputs) {
+      if (!finite) {
+        *y++ = Out::nar();
+        continue;
+      }
+      int32_t sum = values.row(weights, inputs, table);
+      if (bias != 0) sum += flash_load(bias + n);
+      *y++ = clip(RoundSum<Out>::of(sum, Unit));
+    }
+  }
+}
+
+// All other posits of up to 16 bits. Inputs: avr::WordInputs or avr::PieceInputs. scratch: 4 * inputs bytes.
+template <class Out, class X, class W, class B, class Inputs>
+MINUN_NOINLINE void dense_avr_long(const typename X::Code* x, const typename W::Code* w, const int64_t* bias,
+                                   typename Out::Code* y, void* scratch, const uint8_t* table, int rows, int inputs,
+                                   int outputs, Clip<Out> clip, const SumPlan& plan, const Exceptions& exceptions,
+                                   Inputs values) {
+  for (int row = 0; row < rows; ++row, x += inputs, y += outputs) {
+    if (!values.fill(x, inputs, plan, table)) {
+      MINUN_SLOW_PATH();
+      const WideBias<B> added = {bias, plan.bias_unit};
+      dense_row<Out, X, W, RowMajor>(x, w, added, y, scratch, inputs, outputs, clip);
+      continue;
+    }
+    // Rows without exceptions keep the inner loop's coarser unit, unless the bias needs the finer one.
+    const int bias_shift = bias != 0 ? plan.bias_unit - plan.weight_unit - values.unit() : plan.fine_bits;
+    const bool coarse = bias_shift >= plan.fine_bits;
+    const int unit = plan.weight_unit + values.unit();
+    const uint16_t* place = exceptions.places;
+    const int32_t* exception = exceptions.values;
+    const uint16_t* const end = place + 2 * exceptions.count;
+    const typename W::Code* weights = w;
+    for (int n = 0; n < outputs; ++n, weights += inputs) {
+      int64_t sum = values.row(weights, inputs, table);
+      const bool odd = place != end && static_cast<int>(flash_load(place)) == n;
+      const int fine = odd || !coarse ? plan.fine_bits : 0;
+      if (fine != 0) sum = static_cast<int64_t>(static_cast<uint64_t>(sum) << fine);
+      if (bias != 0) {
+        const uint64_t addend = static_cast<uint64_t>(flash_load(bias + n));
+        const int shift = bias_shift - plan.fine_bits + fine;
+        sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + (shift != 0 ? addend << shift : addend));
+      }
+      for (; place != end && static_cast<int>(flash_load(place)) == n; place += 2, ++exception) {
+        sum += static_cast<int64_t>(values.value(flash_load(place + 1))) * flash_load(exception);
+      }
+      y[n] = clip(encode64<Out>(sum, unit + plan.fine_bits - fine));
+    }
+  }
+}
+
+}  // namespace minun
+
+#endif
