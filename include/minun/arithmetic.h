@@ -38,53 +38,92 @@ MINUN_INLINE uint32_t magnitude_of(int32_t value) {
   return value < 0 ? 0u - static_cast<uint32_t>(value) : static_cast<uint32_t>(value);
 }
 
-// Rounds (quotient + fraction) * 2^exponent, 0 < fraction < 1 where `sticky`; |quotient| < 2^62 and, where sticky,
-// at least 2^30, so that no tie of `Out` lies inside the fraction's range.
-template <class Out>
-inline typename Out::Code encode_sticky(int64_t quotient, int exponent, bool sticky) {
-  return encode64<Out>(quotient * 2 + (sticky ? 1 : 0), exponent - 1);
-}
+// Mantissas of any width.
+template <class Out, bool Narrow>
+struct Rounding {
+  typedef typename Out::Code Code;
 
-template <class Out>
-MINUN_NOINLINE typename Out::Code round_sum(Decoded a, Decoded b) {
-  if (a.mantissa == 0) return encode32<Out>(b.mantissa, b.exponent);
-  if (b.mantissa == 0) return encode32<Out>(a.mantissa, a.exponent);
-  if (a.exponent < b.exponent) {
-    const Decoded swapped = a;
-    a = b;
-    b = swapped;
+  static MINUN_NOINLINE Code sum(Decoded a, Decoded b) {
+    if (a.mantissa == 0) return encode32<Out>(b.mantissa, b.exponent);
+    if (b.mantissa == 0) return encode32<Out>(a.mantissa, a.exponent);
+    if (a.exponent < b.exponent) swap(&a, &b);
+    const int apart = a.exponent - b.exponent;
+    const int room = leading_zeros(magnitude_of(a.mantissa)) + 30;  // shifts a's highest bit to bit 61
+    if (apart <= room) {
+      return encode64<Out>(a.mantissa * (static_cast<int64_t>(1) << apart) + b.mantissa, b.exponent);
+    }
+    const int drop = apart - room > 31 ? 31 : apart - room;
+    const int32_t kept = b.mantissa >> drop;  // floor
+    const bool sticky = kept * (static_cast<int64_t>(1) << drop) != b.mantissa;
+    const int64_t total = a.mantissa * (static_cast<int64_t>(1) << room) + kept;
+    return encode64<Out>(total * 2 + (sticky ? 1 : 0), a.exponent - room - 1);
   }
-  const int apart = a.exponent - b.exponent;
-  const int room = leading_zeros(magnitude_of(a.mantissa)) + 30;  // shifts a's highest bit to bit 61
-  if (apart <= room) {
-    return encode64<Out>(a.mantissa * (static_cast<int64_t>(1) << apart) + b.mantissa, b.exponent);
+
+  static MINUN_NOINLINE Code product(Decoded a, Decoded b) {
+    return encode64<Out>(static_cast<int64_t>(a.mantissa) * b.mantissa, a.exponent + b.exponent);
   }
-  const int drop = apart - room > 31 ? 31 : apart - room;
-  const int32_t kept = b.mantissa >> drop;  // floor
-  const bool sticky = kept * (static_cast<int64_t>(1) << drop) != b.mantissa;
-  return encode_sticky<Out>(a.mantissa * (static_cast<int64_t>(1) << room) + kept, a.exponent - room, sticky);
-}
 
-template <class Out>
-MINUN_NOINLINE typename Out::Code round_product(Decoded a, Decoded b) {
-  return encode64<Out>(static_cast<int64_t>(a.mantissa) * b.mantissa, a.exponent + b.exponent);
-}
+  // b is not 0.
+  static MINUN_NOINLINE Code quotient(Decoded a, Decoded b) {
+    if (a.mantissa == 0) return 0;
+    const bool negative = (a.mantissa < 0) != (b.mantissa < 0);
+    const uint32_t top = magnitude_of(a.mantissa);
+    const uint32_t low = magnitude_of(b.mantissa);
+    const int zeros = leading_zeros(top) + 30;  // the dividend's highest bit is bit 61
+    const uint64_t dividend = static_cast<uint64_t>(top) << zeros;
+    const uint64_t whole = dividend / low;
+    const uint64_t doubled = whole * 2 + (whole * low != dividend ? 1 : 0);
+    const int64_t with_sign = negative ? -static_cast<int64_t>(doubled) : static_cast<int64_t>(doubled);
+    return encode64<Out>(with_sign, a.exponent - zeros - b.exponent - 1);
+  }
 
-// b is not 0.
+  static inline void swap(Decoded* a, Decoded* b) {
+    const Decoded first = *a;
+    *a = *b;
+    *b = first;
+  }
+};
+
+// Mantissas of up to 16 bits, those of `Out` too: 32-bit arithmetic is enough.
 template <class Out>
-MINUN_NOINLINE typename Out::Code round_quotient(Decoded a, Decoded b) {
-  if (a.mantissa == 0) return 0;
-  const bool negative = (a.mantissa < 0) != (b.mantissa < 0);
-  const uint32_t top = magnitude_of(a.mantissa);
-  const uint32_t low = magnitude_of(b.mantissa);
-  const int zeros = leading_zeros(top) + 30;  // the dividend's highest bit is bit 61
-  const uint64_t dividend = static_cast<uint64_t>(top) << zeros;
-  const uint64_t quotient = dividend / low;
-  const bool sticky = quotient * low != dividend;
-  const uint64_t doubled = quotient * 2 + (sticky ? 1 : 0);
-  const int64_t signed_quotient = negative ? -static_cast<int64_t>(doubled) : static_cast<int64_t>(doubled);
-  return encode64<Out>(signed_quotient, a.exponent - zeros - b.exponent - 1);
-}
+struct Rounding<Out, true> {
+  typedef typename Out::Code Code;
+
+  static MINUN_NOINLINE Code sum(Decoded a, Decoded b) {
+    if (a.mantissa == 0) return encode32<Out>(b.mantissa, b.exponent);
+    if (b.mantissa == 0) return encode32<Out>(a.mantissa, a.exponent);
+    if (a.exponent < b.exponent) Rounding<Out, false>::swap(&a, &b);
+    const int apart = a.exponent - b.exponent;
+    const int room = leading_zeros(magnitude_of(a.mantissa)) - 2;  // shifts a's highest bit to bit 29
+    if (apart <= room) return encode32<Out>(a.mantissa * (INT32_C(1) << apart) + b.mantissa, b.exponent);
+    const int drop = apart - room > 31 ? 31 : apart - room;
+    const int32_t kept = b.mantissa >> drop;  // floor
+    const bool sticky = drop > 16 || kept * (INT32_C(1) << drop) != b.mantissa;
+    return encode32<Out>((a.mantissa * (INT32_C(1) << room) + kept) * 2 + (sticky ? 1 : 0), a.exponent - room - 1);
+  }
+
+  static MINUN_NOINLINE Code product(Decoded a, Decoded b) {
+    return encode32<Out>(a.mantissa * b.mantissa, a.exponent + b.exponent);
+  }
+
+  // b is not 0. The quotient has 16 bits or more; Out's codes need no more.
+  static MINUN_NOINLINE Code quotient(Decoded a, Decoded b) {
+    if (a.mantissa == 0) return 0;
+    const bool negative = (a.mantissa < 0) != (b.mantissa < 0);
+    const uint32_t top = magnitude_of(a.mantissa);
+    const uint32_t low = magnitude_of(b.mantissa);
+    const int zeros = leading_zeros(top);
+    const uint32_t dividend = top << zeros;
+    const uint32_t whole = dividend / low;
+    const int above = leading_zeros(whole);
+    const int exponent = 31 - above + a.exponent - zeros - b.exponent;
+    return Out::encode(negative, whole << above, exponent, whole * low != dividend);
+  }
+};
+
+template <class Out, class A, class B>
+struct RoundingOf
+    : Rounding<Out, (A::kMantissaBits <= 15 && B::kMantissaBits <= 15 && Out::kMantissaBits <= 15)> {};
 
 }  // namespace detail
 
@@ -97,7 +136,7 @@ struct Arithmetic {
 
   static inline Code add(typename A::Code a, typename B::Code b) {
     if (nar(a, b)) return Out::nar();
-    return detail::round_sum<Out>(detail::decode<A>(a), detail::decode<B>(b));
+    return detail::RoundingOf<Out, A, B>::sum(detail::decode<A>(a), detail::decode<B>(b));
   }
   static inline Code subtract(typename A::Code a, typename B::Code b) {
     if (nar(a, b)) return Out::nar();
@@ -107,11 +146,11 @@ struct Arithmetic {
       ++negated.exponent;
     }
     negated.mantissa = -negated.mantissa;
-    return detail::round_sum<Out>(detail::decode<A>(a), negated);
+    return detail::RoundingOf<Out, A, B>::sum(detail::decode<A>(a), negated);
   }
   static inline Code multiply(typename A::Code a, typename B::Code b) {
     if (nar(a, b)) return Out::nar();
-    return detail::round_product<Out>(detail::decode<A>(a), detail::decode<B>(b));
+    return detail::RoundingOf<Out, A, B>::product(detail::decode<A>(a), detail::decode<B>(b));
   }
   static inline Code divide(typename A::Code a, typename B::Code b) {
     if (nar(a, b)) return Out::nar();
@@ -120,7 +159,7 @@ struct Arithmetic {
       return a < 0 ? Out::kMinCode : a > 0 ? Out::kMaxCode
                                            : static_cast<Code>(0);
     }
-    return detail::round_quotient<Out>(detail::decode<A>(a), detail::decode<B>(b));
+    return detail::RoundingOf<Out, A, B>::quotient(detail::decode<A>(a), detail::decode<B>(b));
   }
 };
 

@@ -12,11 +12,12 @@ namespace minun {
 
 namespace detail {
 
-// Posit and fixed-point: x^2 - 2xb + b^2, each term exact.
+// Posit and fixed-point: the exact difference squared where it fits 31 bits, else x^2 - 2xb + b^2.
 template <class Out, class X, class B, bool Floating = IsFloat<X>::kValue>
 struct Distance {
   static const int kMin = smaller(X::kMinExponent, B::kMinExponent);
   static const int kMax = larger(X::kMaxExponent, B::kMaxExponent);
+  static const int kRoom = 30 - larger(X::kMantissaBits, B::kMantissaBits);  // bits by which a mantissa may grow
   ExactSum<2 * kMin, 2 * kMax + 2> sum;
   bool nar;
 
@@ -28,6 +29,13 @@ struct Distance {
     nar = nar || X::is_nar(x) || B::is_nar(b);
     const Decoded dx = decode<X>(x);
     const Decoded db = decode<B>(b);
+    const int apart = dx.exponent - db.exponent;
+    if (apart >= -kRoom && apart <= kRoom) {
+      const int32_t gap = apart >= 0 ? dx.mantissa * (INT32_C(1) << apart) - db.mantissa
+                                     : dx.mantissa - db.mantissa * (INT32_C(1) << -apart);
+      sum.add_int64(static_cast<int64_t>(gap) * gap, 2 * (apart >= 0 ? db.exponent : dx.exponent));
+      return;
+    }
     Decoded twice = dx;
     ++twice.exponent;
     sum.add_wide_product(dx, dx);
