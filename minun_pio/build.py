@@ -20,6 +20,7 @@ from minun_pio.ir import Graph
 from minun_pio.report.lines import summary_line
 from minun_pio.schedule.arena import estimate_bytes, place
 from minun_pio.schedule.layout import InputMemory, lay_out
+from minun_pio.schedule.traits import TraitsOf
 from minun_pio.search.assignment_json import assignment_json
 from minun_pio.search.choose import calibration, choose, classes_of
 from minun_pio.search.measure import agreement
@@ -88,12 +89,13 @@ def arena_measures(network: Graph, core: str, memory: Memory) -> tuple[ArenaMeas
     where = input_memory(memory)
     quick = replace(memory, timeout_s=min(memory.timeout_s, SEARCH_TIMEOUT_S))
     packed: dict[tuple[tuple[str, int, int, int], ...], int] = {}
+    traits_of = TraitsOf()
 
     def bound(assignment: Assignment) -> int:
-        return estimate_bytes(lay_out(legalise(network, assignment), core, where), memory)
+        return estimate_bytes(lay_out(legalise(network, assignment), core, where, traits_of), memory)
 
     def packed_bytes(assignment: Assignment) -> int:
-        schedule = lay_out(legalise(network, assignment), core, where)
+        schedule = lay_out(legalise(network, assignment), core, where, traits_of)
         key = tuple((b.id, b.size, b.start, b.end) for b in schedule.buffers)
         if key not in packed:
             packed[key] = place(schedule, quick).bytes

@@ -12,7 +12,8 @@ from minun_pio.numerics.format import Format, element_bytes
 from minun_pio.ops.operator import Binding, Traits
 from minun_pio.schedule.model import Buffer, CallStep, CopyStep, LoopStep, Place, Schedule, Step
 from minun_pio.schedule.states import in_place_safe
-from minun_pio.simulate.assign import inner, operator_of, states_of
+from minun_pio.schedule.traits import TraitsOf
+from minun_pio.simulate.assign import inner, states_of
 from minun_pio.simulate.legalise import Legal
 
 InputMemory = Literal["caller", "arena"]
@@ -54,13 +55,19 @@ def _elements(shape: tuple[int, ...]) -> int:
     return count
 
 
-def lay_out(legal: Legal, core: str = "host", input_memory: InputMemory = "caller") -> Schedule:
+def lay_out(
+    legal: Legal,
+    core: str = "host",
+    input_memory: InputMemory = "caller",
+    traits_of: TraitsOf | None = None,
+) -> Schedule:
     """The schedule of a legal graph, its nodes in the graph's order.
 
     Outputs are written straight into the caller's memory. `input_memory` says whether the inputs stay in the
-    caller's memory or are arena buffers that the plan may reuse once they have been read.
+    caller's memory or are arena buffers that the plan may reuse once they have been read. `traits_of`: give one
+    to every call of a search on the same network.
     """
-    return _Layout(legal, core).schedule(input_memory)
+    return _Layout(legal, core, traits_of or TraitsOf()).schedule(input_memory)
 
 
 @dataclass
@@ -81,8 +88,9 @@ class _Frame:
 
 
 class _Layout:
-    def __init__(self, legal: Legal, core: str) -> None:
+    def __init__(self, legal: Legal, core: str, traits_of: TraitsOf) -> None:
         self.legal = legal
+        self.traits_of = traits_of
         self.core = core
         self.formats = legal.formats
         self.clock = 0
@@ -173,7 +181,7 @@ class _Layout:
             binding = bind(graph, self.formats, prefix, node, self.core)
             if graph.producer(source) is None or prefix + source in self.places:
                 continue
-            if is_whole_view(operator_of(node).traits(binding), binding):
+            if is_whole_view(self.traits_of(prefix, binding), binding):
                 self.places[prefix + source] = self.places[prefix + node.outputs[0]]
         return copies
 
@@ -188,7 +196,7 @@ class _Layout:
 
     def _node(self, graph: Graph, prefix: str, node: Node) -> list[Step]:
         binding = bind(graph, self.formats, prefix, node, self.core)
-        traits = operator_of(node).traits(binding)
+        traits = self.traits_of(prefix, binding)
         inputs = tuple(self._place(graph, prefix, n) if n else None for n in node.inputs)
         first = inputs[0] if inputs else None
         if first is not None and first.kind != "constant" and is_whole_view(traits, binding):
@@ -316,11 +324,11 @@ class _Layout:
             if inner_node.body is not None or not inner_node.inputs[0]:
                 return False
             binding = bind(body, self.formats, inside, inner_node, self.core)
-            return is_whole_view(operator_of(inner_node).traits(binding), binding)
+            return is_whole_view(self.traits_of(inside, binding), binding)
 
         def in_place(inner_node: Node) -> tuple[tuple[int, int], ...]:
             binding = bind(body, self.formats, inside, inner_node, self.core)
-            return operator_of(inner_node).traits(binding).in_place
+            return self.traits_of(inside, binding).in_place
 
         for k, name in enumerate(body.outputs):
             if k < len(homes):
