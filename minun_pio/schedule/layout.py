@@ -63,9 +63,9 @@ def lay_out(
 ) -> Schedule:
     """The schedule of a legal graph, its nodes in the graph's order.
 
-    Outputs are written straight into the caller's memory. `input_memory` says whether the inputs stay in the
-    caller's memory or are arena buffers that the plan may reuse once they have been read. `traits_of`: give one
-    to every call of a search on the same network.
+    Outputs are written straight into the caller's memory. `input_memory` says whether the inputs stay in
+    the caller's memory or are arena buffers that the plan may reuse once they have been read. `traits_of`:
+    give one to every call of a search on the same network.
     """
     return _Layout(legal, core, traits_of or TraitsOf()).schedule(input_memory)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traits of a network's nodes, each asked for once: an operator may have to prove something of its weights."""
+"""Traits of a network's nodes, each asked for once: an operator may have to prove something of weights."""
 
 from __future__ import annotations
 
