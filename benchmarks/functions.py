@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accuracy and cost of the non-linear functions.
 
-    python benchmarks/functions.py             # error in codes against the correctly rounded function, all codes
-    python benchmarks/functions.py --boards    # and the cost of one value on the emulated cores, code and table bytes
+    python benchmarks/functions.py             # error in codes against correct rounding, over all codes
+    python benchmarks/functions.py --boards    # and cost of a value on emulated cores, code and table bytes
     python benchmarks/functions.py --json
 
-Costs are the mean over ordinary inputs (normal, deviation 2): cycles on AVR, instructions (not cycles) on ARM.
+Costs are means over ordinary inputs (normal, deviation 2): cycles on AVR, instructions (not cycles) on ARM.
+Flash counts code and tables, over an empty loop, at -O2.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ def accuracy(function: str, fmt: Format) -> dict[str, Any]:
     attrs = ATTRS.get(function, {})
     got = functions.apply(function, codes, fmt, fmt, **attrs)
     wanted = functions.rounded_reference(function, values, fmt, **attrs)
+    line = functions.curve(function, fmt, fmt)
     kept = np.isfinite(values)
     distance = np.abs(got.astype(np.int64) - wanted)[kept]
     absolute = np.abs(fmt.decode(got) - functions.reference(function, values, **attrs))[
@@ -74,7 +76,10 @@ def accuracy(function: str, fmt: Format) -> dict[str, Any]:
         "within_one_code": round(float((distance <= 1).mean()), 6),
         "correctly_rounded": round(float((distance == 0).mean()), 6),
         "max_abs_error_below_8": float(f"{absolute.max():.3g}"),
-        "table_bytes": sum(TABLE_BYTES[name] for name in TABLES.get(function, ())),
+        "way": "computed" if line is None else "curve",
+        "table_bytes": sum(TABLE_BYTES[name] for name in TABLES.get(function, ()))
+        if line is None
+        else line.table_bytes,
     }
 
 
@@ -86,13 +91,22 @@ def cost(function: str, fmt: Format, core: str) -> dict[str, Any]:
     attrs = ATTRS.get(function, {})
     kind = functions.device_function(function, **attrs)
     call = f"minun::unary<{kind}, F, F>(in, out, {BATCH}, {functions.device_value(function, **attrs)});"
+    tables = ""
+    line = functions.curve(function, fmt, fmt)
+    if line is not None:
+        call = f"minun::curve<F, F>(in, out, {BATCH}, cells, nodes);"
+        tables = (
+            f"static const uint16_t cells[] MINUN_FLASH = {{{', '.join(map(str, line.cells))}}};\n"
+            f"static const int16_t nodes[] MINUN_FLASH = {{{', '.join(map(str, line.nodes))}}};\n"
+        )
     sizes, counts, unit = [], [], ""
     with tempfile.TemporaryDirectory() as folder:
         for body in (f"for (int i = 0; i < {BATCH}; ++i) out[i] = in[i];", call):
             source = Path(folder) / "function.cpp"
             source.write_text(
                 f'#include "bare.h"\n#include "minun/functions.h"\ntypedef {fmt.cpp} F;\n'
-                f"static volatile F::Code given[{BATCH}] = {{{values}}};\nstatic F::Code in[{BATCH}], out[{BATCH}];\n"
+                f"static volatile F::Code given[{BATCH}] = {{{values}}};\n{tables if body == call else ''}"
+                f"static F::Code in[{BATCH}], out[{BATCH}];\n"
                 f"int main() {{\n  for (int i = 0; i < {BATCH}; ++i) in[i] = given[i];\n  bare::begin(1);\n"
                 f"  {body}\n  bare::end(1);\n  bare::write(out, sizeof out);\n  return 0;\n}}\n"
             )
@@ -119,7 +133,7 @@ def main() -> int:
     for function in functions.FUNCTIONS:
         for fmt in FORMATS:
             row = accuracy(function, fmt)
-            if options.boards and fmt == Posit(16, 1):
+            if options.boards and fmt.bits == 16:
                 for core in ("avr", "m3"):
                     row.update(cost(function, fmt, core))
             rows.append(row)
