@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""softmax along `axis`: exp(x - max) / sum in 32-bit integer arithmetic, rounded once; int8 as TensorFlow
-Lite.
+"""softmax along `axis`: exp(x - max) / sum, in 32-bit integers, rounded once; int8 as TensorFlow Lite has it.
+
+Up to 16 bits the result is within one code of the correctly rounded one, and equal to it on 99.9 % of random
+inputs (test/python/test_op_accuracy.py).
 """
 
 from __future__ import annotations
