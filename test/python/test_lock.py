@@ -171,3 +171,10 @@ def test_a_build_from_the_lock_needs_neither_numpy_nor_yaml(project: Path) -> No
     )
     done = subprocess.run([sys.executable, "-c", program, str(project)], check=False)
     assert done.returncode == 0
+
+
+def test_the_quickstarts_lock_files_are_what_a_search_finds_now() -> None:
+    """After a change of the compiler: python scripts/renew_locks.py, and commit the lock files."""
+    script = Path(__file__).resolve().parents[2] / "scripts" / "renew_locks.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}run: python scripts/renew_locks.py"
