@@ -78,7 +78,7 @@ class Pool:
         letter = _PACKING[table.ctype]
         data = struct.pack(f"<{len(table.values)}{letter}", *table.values)
         comment = f"{constant} as {where} reads it" if constant else f"{table.hint} table of {where}"
-        kept = self._keep(table.ctype, data, table.align, table.in_flash, table.hint, comment)
+        kept = self._keep(table.ctype, data, table.align, table.in_flash, constant or table.hint, comment)
         if kept[1] and constant:
             self.constant_bytes += len(data)
         elif kept[1]:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from minun_pio.emit.program import Port, Program, Statement
-from minun_pio.emit.text import array, comment, joined, table, wrapped
+from minun_pio.emit.text import WIDTH, array, comment, joined, table, wrapped
+
+_FORMAT = re.compile(r"minun::(Posit|Fixed|Affine)<(-?\d+(?:, -?\d+)*)>")
 
 _INFER = (
     "Computes `out` from `in`. `arena`: at least kArenaBytes, at a multiple of kArenaAlign, of any content; "
@@ -166,6 +169,7 @@ def _source(program: Program) -> list[str]:
     headers = sorted({"minun/flash.h", *_headers(program.statements)})
     lines += [f'#include "{header}"' for header in headers]
     lines += ["", f"namespace {program.model} {{", "", "namespace {", ""]
+    lines += _typedefs(program.statements)
     for constant in program.constants:
         lines += [*array(constant), ""]
     lines += ["}  // namespace", ""]
@@ -238,7 +242,48 @@ def _statement(s: Statement, indent: int) -> list[str]:
         if s.optional:
             return [*lines, f"{pad}if ({source} != {target}) {move}"]
         return [*lines, pad + move]
-    single = f"{pad}{s.function}({', '.join(s.args)});"
-    if len(single) <= 110:
+    function, args = short_names(s.function), [short_names(arg) for arg in s.args]
+    single = f"{pad}{function}({', '.join(args)});"
+    if len(single) <= WIDTH:
         return [*lines, single]
-    return [*lines, f"{pad}{s.function}(", *wrapped(s.args, indent + 4, ");")]
+    return [*lines, *_head(f"{function}(", indent), *wrapped(args, indent + 4, ");")]
+
+
+def _head(text: str, indent: int) -> list[str]:
+    """The function's name up to its parenthesis, its template arguments on lines of their own if need be."""
+    pad = " " * indent
+    name, opened, arguments = text.partition("<")
+    if len(pad) + len(text) <= WIDTH or not opened:
+        return [pad + text]
+    parts, depth, start = [], 0, 0
+    for k, character in enumerate(arguments):
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            parts.append(arguments[start:k].strip())
+            start = k + 1
+    return [f"{pad}{name}<", *wrapped([*parts, arguments[start:].strip()], indent + 4)]
+
+
+def short_names(text: str) -> str:
+    """Number formats by the names that `_typedefs` gives them: `minun::Posit<8, 2>` -> `Posit8_2`."""
+    return _FORMAT.sub(lambda match: _short(match.group(1), match.group(2)), text)
+
+
+def _short(kind: str, parameters: str) -> str:
+    return kind + "_".join(p.strip().replace("-", "m") for p in parameters.split(","))
+
+
+def _typedefs(statements: tuple[Statement, ...]) -> list[str]:
+    """Short names of the formats that the calls use."""
+    found: dict[str, str] = {}
+
+    def look(items: tuple[Statement, ...]) -> None:
+        for s in items:
+            look(s.body)
+            for text in (s.function, *s.args):
+                for match in _FORMAT.finditer(text):
+                    found[_short(match.group(1), match.group(2))] = match.group(0)
+
+    look(statements)
+    lines = [f"typedef {found[name]} {name};" for name in sorted(found)]
+    return [*lines, ""] if lines else []
