@@ -140,13 +140,13 @@ struct LongRows {
   }
   MINUN_INLINE void finish(int64_t* sums, int channel, typename Out::Code* y, int stride, int count) {
     if (!additions.at_start()) later(sums, channel);
-    if (additions.place != additions.end && flash_load(additions.place) == channel) add_exceptions(sums, channel);
+    if (additions.place != additions.end && flash_load(additions.place) == static_cast<uint16_t>(channel)) add_exceptions(sums, channel);
     round_strided<Out>(sums, count, unit, clip, y, stride);
   }
   MINUN_NOINLINE void add_exceptions(int64_t* sums, int channel) {
     const uint16_t* at = additions.place;
     const int32_t* exception = additions.exception;
-    while (at != additions.end && flash_load(at) == channel) {
+    while (at != additions.end && flash_load(at) == static_cast<uint16_t>(channel)) {
       const int32_t* const values = additions.values + 4 * flash_load(at + 1);
       const int32_t weight = flash_load(exception);
       for (int i = 0; i < 4; ++i) sums[i] += static_cast<int64_t>(values[i]) * weight;
