@@ -2,6 +2,7 @@
 """ProtoNN, Bonsai and FastGRNN with trained weights: their accuracy in float and in posit<16,2>.
 
     python benchmarks/classic_models.py --json
+    python benchmarks/classic_models.py --boards --json    # 50 samples each on emulated boards, bit for bit
 
 Each classic model is a layer list over the weights' NPZ. Its float accuracy must be within 0.1 point of the
 one that its source states, that of uniform posit<16,2> within 0.2 points of float. Models and data come from
@@ -166,6 +167,41 @@ def measure(model: Model, data: Path, limit: int | None) -> Result:
     )  # fmt: skip
 
 
+ON_BOARDS = {
+    "due": ("fastgrnn dsa19", "protonn usps10", "bonsai usps10", "protonn letter26", "bonsai letter26"),
+    "stm32h747": ("fastgrnn dsa19", "protonn usps10", "bonsai usps10", "protonn letter26", "bonsai letter26"),
+    "uno": ("protonn usps2", "bonsai usps2"),
+}
+
+
+def on_boards(data: Path, samples: int) -> dict[str, Any]:
+    """Each board's models in posit<16,2> (the Uno's in posit<8,2>): how many samples' codes were the host's."""
+    from board_batches import BOARDS, EQUAL, Job, outcomes
+
+    from minun_pio.simulate.legalise import legalise
+    from minun_pio.simulate.run import encode_inputs
+
+    rows = []
+    for board, names in ON_BOARDS.items():
+        for name in names:
+            model = next(m for m in MODELS if m.name == name)
+            graph = network(model, data)
+            x = model.samples(data)[0][:samples]
+            fmt = parse_format("posit<8,2>" if board == "uno" else "posit<16,2>")
+            assignment = uniform(graph, fmt)
+            formats = legalise(graph, assignment).formats
+            jobs = [
+                Job(f"{start}", graph, assignment, encode_inputs(graph, formats, x[start : start + 16]))
+                for start in range(0, len(x), 16)
+            ]
+            found = outcomes(BOARDS[board], jobs, 1)
+            bad = {key: state for key, state in found.items() if state != EQUAL}
+            rows.append(
+                {"board": board, "model": name, "format": fmt.name, "samples": len(x), "not_equal": bad}
+            )
+    return {"boards": rows, "met": all(not row["not_equal"] for row in rows)}
+
+
 def main() -> int:
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=layout)
@@ -173,10 +209,15 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--only", default="", help="models whose name has this in it")
     parser.add_argument("--samples", type=int, default=None, help="at most so many samples a model")
+    parser.add_argument("--boards", action="store_true", help="on emulated boards against the host")
     options = parser.parse_args()
     if not options.data.is_dir():
         print(f"no folder {options.data}: the models are not part of the project", file=sys.stderr)
         return 2
+    if options.boards:
+        report = on_boards(options.data, min(50, options.samples or 50))
+        print(json.dumps(report, indent=1))
+        return 0 if report["met"] else 1
     results = [measure(m, options.data, options.samples) for m in MODELS if options.only in m.name]
     if options.json:
         print(json.dumps({"results": [asdict(result) for result in results]}, indent=1))

@@ -3,6 +3,7 @@
 
     pip install ai-edge-litert pillow
     python benchmarks/tflite_models.py --json
+    python benchmarks/tflite_models.py --boards --json     # 20 inputs each on the emulated STM32H747
 
 The interpreter runs its reference kernels (BUILTIN_REF; the XNNPACK delegate rounds otherwise). Models and
 samples
@@ -62,6 +63,19 @@ def interpreter(path: Path, samples: NDArray[Any]) -> NDArray[Any]:
     return np.array(outputs)
 
 
+def on_board(name: str, path: Path, codes: NDArray[Any]) -> dict[str, Any]:
+    """The model in its own formats on the STM32H747's core: which of the samples' bytes are the host's."""
+    from board_batches import BOARDS, EQUAL, Job, outcomes
+
+    graph = optimise(load_tflite(path))
+    shape = graph.tensors[graph.inputs[0]].shape
+    batches = [codes[start : start + 10].reshape(-1, *shape) for start in range(0, len(codes), 10)]
+    jobs = [Job(str(k), graph, graph.quantised, {graph.inputs[0]: batch}) for k, batch in enumerate(batches)]
+    found = outcomes(BOARDS["stm32h747"], jobs, 1)
+    bad = {key: state for key, state in found.items() if state != EQUAL}
+    return {"model": name, "board": "stm32h747", "samples": len(codes), "not_equal": bad, "met": not bad}
+
+
 def compare(name: str, path: Path, float_path: Path, codes: NDArray[Any], labels: NDArray[Any]) -> Result:
     """Both on all samples; the float model on as many, for the accuracy."""
     theirs = interpreter(path, codes)
@@ -87,25 +101,27 @@ def compare(name: str, path: Path, float_path: Path, codes: NDArray[Any], labels
     )  # fmt: skip
 
 
-def keywords(data: Path, limit: int) -> Result:
-    """Keyword spotting: the clips are stored as the model's input codes."""
+def keywords(data: Path, limit: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Keyword spotting's clips, stored as the model's input codes, and labels."""
     with np.load(data / "kws01.npz") as pack:
-        x, y = pack["x"][:limit], pack["y"][:limit]
-    return compare("kws", data / "kws_ref_model.tflite", data / "kws_ref_model_float32.tflite", x, y)
+        return pack["x"][:limit], pack["y"][:limit]
 
 
-def resnet(data: Path, limit: int) -> Result:
-    """ResNet-8 on CIFAR-10 images; the input's scale is 1 and its zero point -128."""
+def pictures(data: Path, limit: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """CIFAR-10 images as ResNet-8's input codes (scale 1, zero point -128), and labels."""
     from PIL import Image
 
     with np.load(data / "cifar10_jpeg1000.npz") as pack:
         jpeg, offset, y = pack["jpeg"].tobytes(), pack["offset"], pack["y"][:limit]
-    images = [
-        np.asarray(Image.open(io.BytesIO(jpeg[offset[k] : offset[k + 1]])).convert("RGB"))
-        for k in range(len(y))
-    ]
-    x = (np.stack(images).astype(np.int16) - 128).astype(np.int8)
-    return compare("resnet8", data / "pretrainedResnet_quant.tflite", data / "pretrainedResnet.tflite", x, y)
+    parts = [jpeg[offset[k] : offset[k + 1]] for k in range(len(y))]
+    pixels = np.stack([np.asarray(Image.open(io.BytesIO(part)).convert("RGB")) for part in parts])
+    return (pixels.astype(np.int16) - 128).astype(np.int8), y
+
+
+SETS = (
+    ("kws", "kws_ref_model.tflite", "kws_ref_model_float32.tflite", keywords),
+    ("resnet8", "pretrainedResnet_quant.tflite", "pretrainedResnet.tflite", pictures),
+)
 
 
 def main() -> int:
@@ -114,11 +130,21 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--samples", type=int, default=1000)
+    parser.add_argument("--boards", action="store_true", help="on the emulated board against the host")
     options = parser.parse_args()
     if not options.data.is_dir():
         print(f"no folder {options.data}: the models are not part of the project", file=sys.stderr)
         return 2
-    results = [keywords(options.data, options.samples), resnet(options.data, options.samples)]
+    if options.boards:
+        rows = [
+            on_board(name, options.data / file, load(options.data, 20)[0]) for name, file, _, load in SETS
+        ]
+        print(json.dumps({"boards": rows}, indent=1))
+        return 0 if all(row["met"] for row in rows) else 1
+    results = [
+        compare(name, options.data / file, options.data / floats, *load(options.data, options.samples))
+        for name, file, floats, load in SETS
+    ]
     if options.json:
         print(json.dumps({"results": [asdict(result) for result in results]}, indent=1))
     else:
