@@ -227,6 +227,17 @@ def _dense(f: Formats) -> list[Case]:
     ]
 
 
+def _sparse_dense(f: Formats) -> list[Case]:
+    rng = np.random.default_rng(2)
+    values = np.where(rng.random((5, 9)) < 0.3, rng.normal(0.0, 1.0, (5, 9)), 0.0)
+    given = {1: f.b.encode(values)[None]}
+    formats = (f.a, f.b, f.a)
+    return [
+        Case("sparse_dense", (x, (5, 9), (5,)), formats, (f.out,), attrs, frozenset({1, 2}), codes=given)
+        for x, attrs in (((1, 9), {"clip": (0.0, None)}), ((3, 9), {"storage": "csc"}))
+    ]
+
+
 def _conv(op: str) -> Builder:
     def build(f: Formats) -> list[Case]:
         weights, bias, constants = _weights(f, 4)
@@ -312,6 +323,7 @@ BUILDERS: dict[str, Builder] = {
     ),
     "softmax": _softmax,
     "softplus": _unary("softplus"),
+    "sparse_dense": _sparse_dense,
     "split": _split,
     "sqrt": _unary("sqrt"),
     "squared_distance": lambda f: [

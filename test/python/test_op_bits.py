@@ -15,7 +15,7 @@ from minun_pio.numerics.format import Codes
 from minun_pio.numerics.posit import Posit
 from minun_pio.ops import REGISTRY
 
-_ELSEWHERE = {"scan", "sparse_dense"}
+_ELSEWHERE = {"scan"}
 
 
 @pytest.mark.parametrize("op", sorted(BUILDERS))
