@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from minun_pio.config.model import Memory
 from minun_pio.numerics.format import element_bytes
@@ -176,7 +176,15 @@ def whole_traits(step: CallStep, sizes: Mapping[str, int], rewritten: Set[str]) 
         scratch_bytes=traits.scratch_bytes,
         scratch_align=traits.scratch_align,
         in_place=tuple((i, o) for i, o in traits.in_place if inputs[i] and outputs[o]),
-        overlaps=tuple(v for v in traits.overlaps if inputs[v.input_index] and outputs[v.output_index]),
+        overlaps=tuple(
+            replace(
+                v,
+                forward_bytes=_not_below_zero(v.forward_bytes),
+                reverse_bytes=_not_below_zero(v.reverse_bytes),
+            )
+            for v in traits.overlaps
+            if inputs[v.input_index] and outputs[v.output_index]
+        ),
         views=tuple(
             v
             for v in traits.views
@@ -185,6 +193,11 @@ def whole_traits(step: CallStep, sizes: Mapping[str, int], rewritten: Set[str]) 
             and rewritten.isdisjoint(_names(step.inputs[v.input_index], step.outputs[v.output_index]))
         ),
     )
+
+
+def _not_below_zero(distance: int | None) -> int | None:
+    """A slice may run ahead of what it reads (a negative distance); the planner's distances begin at 0."""
+    return None if distance is None else max(0, distance)
 
 
 def _names(*places: Place | None) -> list[str]:
