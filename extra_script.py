@@ -3,7 +3,7 @@
 import os
 import sys
 
-from SCons.Script import COMMAND_LINE_TARGETS, DefaultEnvironment, Import
+from SCons.Script import ARGUMENTS, COMMAND_LINE_TARGETS, DefaultEnvironment, Import
 
 Import("env")
 root = os.path.dirname(os.path.realpath(sys._getframe().f_code.co_filename))
@@ -16,4 +16,5 @@ except Exception:
 
 from minun_pio.integrations.platformio import extend  # noqa: E402
 
-extend(env, DefaultEnvironment(), projenv, root, list(COMMAND_LINE_TARGETS))  # noqa: F821
+verbose = bool(int(ARGUMENTS.get("PIOVERBOSE", 0)))
+extend(env, DefaultEnvironment(), projenv, root, list(COMMAND_LINE_TARGETS), verbose)  # noqa: F821

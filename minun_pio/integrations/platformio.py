@@ -34,7 +34,9 @@ class Setup:
     target: Target
 
 
-def extend(env: Any, project_env: Any, source_env: Any, root: str, targets: list[str]) -> None:
+def extend(
+    env: Any, project_env: Any, source_env: Any, root: str, targets: list[str], verbose: bool = False
+) -> None:
     """Everything the plugin does at script load.
 
     `env` is the script's environment (the library's own under `lib_deps`), `project_env` the default one,
@@ -42,7 +44,7 @@ def extend(env: Any, project_env: Any, source_env: Any, root: str, targets: list
     with one line when something is wrong.
     """
     try:
-        _extend(env, project_env, source_env, Path(root), targets)
+        _extend(env, project_env, source_env, Path(root), targets, verbose)
     except MinunError as error:
         _fail(project_env, str(error))
     except ImportError as error:
@@ -64,7 +66,9 @@ def missing_package(error: ImportError, python: str) -> str:
     )
 
 
-def _extend(env: Any, project_env: Any, source_env: Any, root: Path, targets: list[str]) -> None:
+def _extend(
+    env: Any, project_env: Any, source_env: Any, root: Path, targets: list[str], verbose: bool
+) -> None:
     setup = read_setup(project_env)
     if project_env.IsCleanTarget():
         _clean(project_env, setup)
@@ -76,6 +80,8 @@ def _extend(env: Any, project_env: Any, source_env: Any, root: Path, targets: li
     project_env[_DONE] = True
     if not project_env.IsIntegrationDump() or _needs_no_search(setup):
         _generate(project_env, setup, renew="minun_search" in targets)
+        if verbose:
+            _print_details(setup)
     project_env.AppendUnique(CPPPATH=[include, str(root / "include")])
     for builder in project_env.get("__PIO_LIB_BUILDERS", None) or []:
         builder.env.AppendUnique(CPPPATH=[include])
@@ -172,6 +178,16 @@ def _generate(env: Any, setup: Setup, renew: bool) -> Generation:
 def _print_lines(generation: Generation) -> None:
     for line in generation.lines:
         _print(line)
+
+
+def _print_details(setup: Setup) -> None:
+    """With `pio run -v`: every format, the arena and the search's trail."""
+    from minun_pio.report.locked import locked_model
+    from minun_pio.report.text import details
+
+    for model in setup.models:
+        for line in details(*locked_model(model, setup.target)):
+            _print(line, prefix="")
 
 
 def sync_checksum(env: Any) -> None:
