@@ -11,12 +11,23 @@
 
 namespace minun {
 
-// What is done to V z: tanh by a table over all codes (8 bits), tanh computed, or a clamp to -1..1.
+// What is done to V z: tanh by a table over all codes (8 bits), by a curve (9 to 16 bits), computed (wider
+// and floats), or a clamp to -1..1.
 template <class F>
 struct TableGate {
   const typename F::Code* table;  // in flash
   inline typename F::Code operator()(typename F::Code code) const {
     return flash_load(table + (static_cast<uint8_t>(code) & static_cast<uint8_t>((1u << F::kBits) - 1u)));
+  }
+};
+template <class F>
+struct CurveGate {
+  const uint16_t* cells;  // in flash, as the nodes
+  const int16_t* nodes;
+  inline typename F::Code operator()(typename F::Code code) const {
+    typename F::Code result;
+    curve<F, F>(&code, &result, 1, cells, nodes);
+    return result;
   }
 };
 template <class F>

@@ -25,7 +25,7 @@ from minun_pio.numerics.format import Codes, Format
 from minun_pio.numerics.posit import Posit
 from minun_pio.ops.bounds import clamp, code_bounds
 from minun_pio.ops.calling import activation, input_format, input_shape
-from minun_pio.ops.elementwise_unary import function_table
+from minun_pio.ops.elementwise_unary import curve_tables, function_table
 from minun_pio.ops.literals import code_literal
 from minun_pio.ops.operator import Binding, Call, Floats, Table, Traits
 from minun_pio.ops.shapes import constant, refuse, required
@@ -83,8 +83,7 @@ class BonsaiTree:
         if sigma != 1.0:
             inner = exact.mul(inner, out, out.encode(np.asarray([sigma])), out, out)
         if node.attrs.get("gate", "tanh") == "tanh":
-            tanh = functions.apply if functions.uses_table(out) else functions.computed
-            gated = tanh("tanh", inner, out, out)
+            gated = functions.apply("tanh", inner, out, out)
         else:
             gated = clamp(inner, *code_bounds(out, (-1.0, 1.0)), out)
         classes = int(node.attrs["classes"])
@@ -109,6 +108,10 @@ class BonsaiTree:
             tables = (function_table("tanh", out, out),)
             kind = f"minun::TableGate<{out.cpp}>"
             gate = kind + "{{table0}}"
+        elif (line := functions.curve("tanh", out, out)) is not None:
+            tables = curve_tables("tanh", line)
+            kind = f"minun::CurveGate<{out.cpp}>"
+            gate = kind + "{{table0}, {table1}}"
         else:
             kind = f"minun::TanhGate<{out.cpp}>"
             gate = f"{kind}()"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from minun_pio.ir import Node, Shape
 from minun_pio.numerics import functions
+from minun_pio.numerics.curves import Curve
 from minun_pio.numerics.format import Codes, Format, element_bytes
 from minun_pio.ops.calling import activation, code_type, elementwise_traits, input_format, input_shape
 from minun_pio.ops.operator import Binding, Call, Floats, Table, Traits
@@ -82,13 +83,11 @@ class Unary:
             )
         line = functions.curve(function, fmt, out)
         if line is not None:
-            cells = Table("uint16_t", line.cells, f"{function}_cells", align=2)
-            nodes = Table("int16_t", line.nodes, f"{function}_nodes", align=2)
             return Call(
                 header="minun/functions.h",
                 function=f"minun::curve<{out.cpp}, {fmt.cpp}>",
                 args=("{in0}", "{out0}", count, "{table0}", "{table1}"),
-                tables=(cells, nodes),
+                tables=curve_tables(function, line),
                 variant="curve",
             )
         return Call(
@@ -97,6 +96,14 @@ class Unary:
             args=("{in0}", "{out0}", count, functions.device_value(function, **attrs)),
             variant="computed",
         )
+
+
+def curve_tables(function: str, line: Curve) -> tuple[Table, Table]:
+    """The cells and nodes of a curve, in flash."""
+    return (
+        Table("uint16_t", line.cells, f"{function}_cells", align=2),
+        Table("int16_t", line.nodes, f"{function}_nodes", align=2),
+    )
 
 
 def function_table(function: str, fmt: Format, out: Format, **attrs: float) -> Table:
