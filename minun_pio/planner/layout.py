@@ -149,6 +149,8 @@ class Sharing:
             return
         if self.tensor[source].carried:
             return
+        if any(n is not None and n != source and self.buffer(n) == source for n in step.inputs):
+            return  # the step reads a part of the source once more, under another name
         known = found.get((source, target), Pair(k, source, target, None, None, False))
         if overlap is None:
             same = (
