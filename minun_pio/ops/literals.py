@@ -28,8 +28,3 @@ def float_literal(value: float) -> str:
         return "(1.0f / 0.0f)" if narrowed > 0 else "(-1.0f / 0.0f)"
     text = f"{narrowed!s}"
     return text + "f" if any(mark in text for mark in ".en") else text + ".0f"
-
-
-def wide_literal(value: int) -> str:
-    """An int64 as a C++ literal (the digits of INT64_MIN alone would not fit)."""
-    return "INT64_MIN" if value == -(2**63) else f"{value}LL"

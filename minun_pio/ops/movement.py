@@ -18,7 +18,7 @@ from minun_pio.ir import Node, Shape
 from minun_pio.numerics.format import Codes, Format, element_bytes
 from minun_pio.ops.calling import code_type, in_flash, input_shape, same_format, shape_table, where
 from minun_pio.ops.operator import Binding, Call, Floats, Overlap, Traits, View
-from minun_pio.ops.shapes import elements, refuse, strides_of
+from minun_pio.ops.shapes import elements, refuse
 
 EVERY_FAMILY = frozenset({"posit", "fixed", "affine", "float", "index"})
 
@@ -129,11 +129,6 @@ class StridedMovement(Movement):
             tables=(shape_table(walk.extents + walk.strides, f"{self.name}_walk"),),
             variant="strided",
         )
-
-
-def row_major(shape: Shape) -> Walk:
-    """The walk of a plain copy."""
-    return Walk(shape, strides_of(shape))
 
 
 def sample_axes(array: NDArray[Any], axes: Sequence[int]) -> tuple[int, ...]:
