@@ -90,7 +90,18 @@ def _extend(
     source_env.BuildSources(os.path.join("$BUILD_DIR", _VARIANT), include)
     _add_targets(project_env, setup)
     if str(project_env.GetProjectOption("custom_minun_no_heap", "no")).lower() in ("yes", "true", "1", "on"):
-        project_env.AddPostAction("$PROGPATH", project_env.VerboseAction(_check_heap, "Checking for a heap"))
+        _after_linking(project_env, project_env.VerboseAction(_check_heap, "Checking for a heap"))
+
+
+def _after_linking(env: Any, action: Any) -> None:
+    """Like AddPostAction on the program, which would be lost here where an earlier build's program exists:
+    PlatformIO delays it only for files that are not there yet."""
+    from SCons.Script.SConscript import SConsEnvironment
+
+    def add(nodes: Any, delayed: Any) -> None:
+        SConsEnvironment.AddPostAction(env, nodes, delayed)
+
+    env.Append(_PIO_DELAYED_ACTIONS=[(add, ["$PROGPATH"], action)])
 
 
 def _check_heap(target: Any, source: Any, env: Any) -> int:
