@@ -7,6 +7,7 @@ as numpy's do; NaR (NaN) in gives NaR (NaN) out.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ from minun_pio.numerics.format import Codes, Format, Values
 from minun_pio.numerics.operand import Columns, ValueRows, row_norms
 from minun_pio.numerics.posit import NO_UNIT, Posit, lowest_bit_exponents
 from minun_pio.numerics.product import product
+from minun_pio.numerics.rounding import ERROR_FACTOR, round_sums
 
 Singles = NDArray[np.float32]
 
@@ -30,19 +32,19 @@ Singles = NDArray[np.float32]
 def add(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
     if isinstance(fx, Affine):
         return tflite.add(x, fx, y, _affine(fy), _affine(out))
-    return _binary(x, fx, y, fy, out, odd.add_odd, np.add)
+    return _binary(x, fx, y, fy, out, np.add)
 
 
 def sub(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
     if isinstance(fx, Affine):
         return tflite.add(x, fx, y, _affine(fy), _affine(out), subtract=True)
-    return _binary(x, fx, y, fy, out, lambda a, b: odd.add_odd(a, -b), np.subtract)
+    return _binary(x, fx, y, fy, out, np.subtract)
 
 
 def mul(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
     if isinstance(fx, Affine):
         return tflite.mul(x, fx, y, _affine(fy), _affine(out))
-    return _binary(x, fx, y, fy, out, odd.multiply_odd, np.multiply)
+    return _binary(x, fx, y, fy, out, np.multiply)
 
 
 def div(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
@@ -51,7 +53,7 @@ def div(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
         raise MinunError(
             "operator.family", "division has no affine arithmetic; convert its inputs to another family"
         )
-    codes = _binary(x, fx, y, fy, out, odd.divide_odd, np.divide)
+    codes = _binary(x, fx, y, fy, out, np.divide)
     if isinstance(out, Fixed):
         sign = np.sign(np.asarray(x))
         limit = np.where(sign < 0, out.min_code, np.where(sign > 0, out.max_code, 0)).astype(out.storage)
@@ -76,11 +78,11 @@ def multiply_add(x: Codes, fx: Format, y: Codes, fy: Format, z: Codes, fz: Forma
 
 
 def maximum(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
-    return _binary(x, fx, y, fy, out, np.maximum, np.maximum)
+    return _binary(x, fx, y, fy, out, np.maximum)
 
 
 def minimum(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
-    return _binary(x, fx, y, fy, out, np.minimum, np.minimum)
+    return _binary(x, fx, y, fy, out, np.minimum)
 
 
 def convert(codes: Codes, source: Format, target: Format) -> Codes:
@@ -222,23 +224,59 @@ def encode_ratio(out: Format, numerator: int, denominator: int, exponent: int) -
     return out.encode_integer(sign * (2 * quotient + (rest != 0)), exponent - shift - 1)
 
 
-def _binary(
-    x: Codes,
-    fx: Format,
-    y: Codes,
-    fy: Format,
-    out: Format,
-    exact: Callable[[Values, Values], Values],
-    single: Callable[[Singles, Singles], Singles],
-) -> Codes:
+_PAIRS_WORTH_A_TABLE = 1 << 12
+
+_TO_ODD: dict[Any, Callable[[Values, Values], Values]] = {
+    np.add: odd.add_odd,
+    np.subtract: lambda a, b: odd.add_odd(a, -b),
+    np.multiply: odd.multiply_odd,
+    np.divide: odd.divide_odd,
+    np.maximum: np.maximum,
+    np.minimum: np.minimum,
+}
+"""float64 operations and how their exact results are rounded to odd."""
+
+
+def _binary(x: Codes, fx: Format, y: Codes, fy: Format, out: Format, operation: Any) -> Codes:
     if fx.family != fy.family:
         raise MinunError(
             "format.family", f"one operator has {fx.name} and {fy.name}; convert one of them first"
         )
     if fx.family == "float":
         with np.errstate(all="ignore"):
-            return out.encode(single(_single(x, fx), _single(y, fy)))
-    return out.encode(exact(fx.decode(x), fy.decode(y)))
+            return out.encode(operation(_single(x, fx), _single(y, fy)))
+    shape = np.broadcast_shapes(np.shape(x), np.shape(y))
+    if fx.bits <= 8 and fy.bits <= 8 and math.prod(shape) >= _PAIRS_WORTH_A_TABLE:
+        pair = (np.asarray(x).view(np.uint8).astype(np.uint16) << np.uint16(8)) | np.asarray(y).view(np.uint8)
+        return np.take(_pair_table(operation, fx, fy, out), pair)  # type: ignore[no-any-return,arg-type]
+    left, right = np.broadcast_arrays(fx.decode(x), fy.decode(y))
+    return _round_once(left, right, out, operation)
+
+
+@functools.lru_cache(maxsize=64)
+def _pair_table(operation: Any, fx: Format, fy: Format, out: Format) -> Codes:
+    """The result of every pair of 8-bit codes, by their bits, the first operand's above the second's."""
+    codes = np.arange(256, dtype=np.uint8).view(np.int8)
+    left, right = np.broadcast_arrays(fx.decode(codes)[:, None], fy.decode(codes))
+    return _round_once(left, right, out, operation).ravel()
+
+
+def _round_once(left: Values, right: Values, out: Format, operation: Any) -> Codes:
+    """The float64 result decides; where it lies too near a tie, the one rounded to odd does."""
+    assert isinstance(out, Posit | Fixed)
+    with np.errstate(all="ignore"):
+        total = np.ascontiguousarray(operation(left, right))
+    undefined = ~np.isfinite(total)
+    if undefined.any():
+        total = np.where(undefined, 0.0, total)
+    error = None if isinstance(out, Posit) else np.abs(total) * (ERROR_FACTOR * 2.0**-53)
+    codes, doubtful = round_sums(total, error, out)
+    codes = np.asarray(codes)
+    if doubtful is not None and np.any(doubtful):
+        codes[doubtful] = out.encode(_TO_ODD[operation](left[doubtful], right[doubtful]))
+    if undefined.any():
+        codes[undefined] = out.encode(np.asarray(np.nan))
+    return codes
 
 
 def _single(codes: Codes, fmt: Format) -> Singles:

@@ -62,6 +62,8 @@ __all__ = [
     "sub",
 ]
 
+_FLOAT_BLOCK = 1 << 14
+
 
 def dot(
     x: Codes,
@@ -127,6 +129,13 @@ def conv(
     out_channels, in_channels = kernels.shape[0], image.shape[3]
     per_in, per_out = in_channels // groups, out_channels // groups
     pieces: list[Codes] = []
+    if not isinstance(x_format, Posit | Fixed) and image.shape[0] > 1:
+        step = _samples_at_a_time(image.shape, window)
+        if step < image.shape[0]:
+            parts = (image[start : start + step] for start in range(0, image.shape[0], step))
+            return np.concatenate(
+                [conv(part, x_format, w, w_format, bias, bias_format, out, window, groups) for part in parts]
+            )
     for group in range(groups):
         part = image if groups == 1 else image[..., group * per_in : (group + 1) * per_in]
         chosen = slice(group * per_out, (group + 1) * per_out)
@@ -143,6 +152,13 @@ def conv(
             weights = tflite.channels(w_format, chosen) if isinstance(w_format, Affine) else w_format
             pieces.append(dot(rows, x_format, flat, weights, part_bias, bias_format, out))
     return pieces[0] if groups == 1 else np.concatenate(pieces, axis=-1)
+
+
+def _samples_at_a_time(shape: tuple[int, ...], window: Window) -> int:
+    """Samples whose patches take some 32 MB as float32."""
+    taps = window.kernel[0] * window.kernel[1]
+    pixels = shape[1] * shape[2] // (window.strides[0] * window.strides[1]) + 1
+    return max(1, (1 << 23) // (pixels * taps * shape[3]))
 
 
 def _conv_exact(
@@ -163,17 +179,26 @@ def _float_dot(
 ) -> NDArray[np.float32]:
     """acc = bias; for k in order: acc = fl(acc + fl(w * x)); no fused multiply-add, as the device does."""
     _one_family(x_format, w_format)
-    left = np.ascontiguousarray(x_format.decode(x).astype(np.float32).T)
-    right = np.ascontiguousarray(w_format.decode(w).astype(np.float32).T)
-    total = np.zeros((left.shape[1], right.shape[1]), np.float32)
+    right = np.ascontiguousarray(_singles(w, w_format).T)
+    start_values = np.zeros(right.shape[1], np.float32)
     if bias is not None and bias_format is not None:
-        total += bias_format.decode(np.asarray(bias).ravel()).astype(np.float32)
-    term = np.empty_like(total)
-    with np.errstate(all="ignore"):
-        for k in range(left.shape[0]):
-            np.multiply(left[k, :, None], right[k], out=term)
-            np.add(total, term, out=total)
-    return total
+        start_values += _singles(np.asarray(bias).ravel(), bias_format)
+    result = np.empty((x.shape[0], right.shape[1]), np.float32)
+    step = max(1, _FLOAT_BLOCK // right.shape[1])  # the running sums stay in the cache
+    for start in range(0, x.shape[0], step):
+        left = np.ascontiguousarray(_singles(x[start : start + step], x_format).T)
+        total = result[start : start + step]
+        total[...] = start_values
+        term = np.empty_like(total)
+        with np.errstate(all="ignore"):
+            for k in range(left.shape[0]):
+                np.multiply(left[k, :, None], right[k], out=term)
+                np.add(total, term, out=total)
+    return result
+
+
+def _singles(codes: Codes, fmt: Format) -> NDArray[np.float32]:
+    return np.asarray(codes) if fmt.storage.kind == "f" else fmt.decode(codes).astype(np.float32)
 
 
 def _exact(fmt: Format) -> Exact:

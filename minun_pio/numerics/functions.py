@@ -8,6 +8,7 @@ fixed-point, and all of floats, are computed in 32-bit integer arithmetic (`real
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -68,17 +69,28 @@ def apply(function: str, codes: Codes, fin: Format, fout: Format, **attrs: float
     attrs: alpha (leaky_relu, elu), alpha and beta (hard_sigmoid). Raises MinunError for affine inputs wider
     than 8 bits.
     """
-    if uses_table(fin):
-        return np.take(unary_table(function, fin, fout, **attrs), _table_index(codes, fin))
-    line = curve(function, fin, fout)
-    if line is not None:
-        return evaluate(line, codes, fin, fout)  # type: ignore[arg-type]
+    if uses_table(fin) or has_curve(fin, fout):
+        table = _code_table(function, fin, fout, tuple(attrs.items()))  # type: ignore[arg-type]
+        return np.take(table, _table_index(codes, fin))
     if isinstance(fin, Affine) or isinstance(fout, Affine):
         raise MinunError(
             "operator.family",
             f"{function} of {fin.name} has no definition; convert it to int8 or another family",
         )
     return computed(function, codes, fin, fout, **attrs)
+
+
+@functools.lru_cache(maxsize=64)
+def _code_table(function: str, fin: Format, fout: Format, attrs: tuple[tuple[str, float], ...]) -> Codes:
+    """What the device gives for every code of up to 16 bits, so that a simulation computes each once."""
+    if uses_table(fin):
+        return unary_table(function, fin, fout, **dict(attrs))
+    bits = np.arange(1 << fin.bits)
+    codes = np.where(bits >= 1 << (fin.bits - 1), bits - (1 << fin.bits), bits).astype(fin.storage)
+    line = curve(function, fin, fout)
+    if line is not None:
+        return evaluate(line, codes, fin, fout)  # type: ignore[arg-type]
+    return computed(function, codes, fin, fout, **dict(attrs))
 
 
 def computed(function: str, codes: Codes, fin: Format, fout: Format, **attrs: float) -> Codes:
@@ -153,7 +165,10 @@ def reference(function: str, values: Values, **attrs: float) -> Values:
 
 
 def _table_index(codes: Codes, fin: Format) -> Codes:
-    return np.asarray(codes).astype(np.int64) & ((1 << fin.bits) - 1)
+    array = np.asarray(codes)
+    if fin.bits == 8 * array.itemsize:
+        return array.view(f"u{array.itemsize}")
+    return array.astype(np.int64) & ((1 << fin.bits) - 1)
 
 
 def _sigmoid(x: Values) -> Values:

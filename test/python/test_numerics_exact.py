@@ -153,6 +153,19 @@ def test_elementwise_results_of_mixed_widths_are_rounded_once(fmt: ExactFormat) 
                     assert quotient[i] == code_of(fmt, a / b if whole else None)
 
 
+@pytest.mark.parametrize("fmt", [Posit(8, 2), Fixed(8, -5)], ids=named)
+def test_many_pairs_give_what_few_pairs_give(fmt: ExactFormat) -> None:
+    rng = np.random.default_rng(16)
+    x, y = draw(fmt, (5000, 2), "nar", rng), draw(fmt, (2,), "wild", rng)
+    for operation in (exact.add, exact.sub, exact.mul, exact.div, exact.maximum, exact.minimum):
+        parts = [
+            operation(x[i : i + 100], fmt, y, fmt, Posit(16, 1) if fmt.family == "posit" else fmt)
+            for i in range(0, 5000, 100)
+        ]
+        out = Posit(16, 1) if fmt.family == "posit" else fmt
+        np.testing.assert_array_equal(operation(x, fmt, y, fmt, out), np.concatenate(parts))
+
+
 def test_division_by_zero_is_nar_in_posits_and_saturates_in_fixed_point() -> None:
     posit, fixed = Posit(8, 2), Fixed(8, -4)
     x, zero = np.array([5, -5, 0], np.int8), np.zeros(3, np.int8)
