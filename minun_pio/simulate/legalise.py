@@ -8,7 +8,7 @@ dictates. The graph's own tensors keep their names; added ones are called `<tens
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,15 +52,20 @@ class _Legaliser:
         self.nodes: list[Node] = []
         self.converted: dict[tuple[str, Format], str] = {}
 
-    def graph(self) -> Graph:
+    def graph(self, states: Sequence[Format] = ()) -> Graph:
+        """The legal graph. `states`: the formats that the first outputs must have (a loop's next states)."""
         for node in self.source.nodes:
             if node.body is not None:
                 self._scan(node)
             else:
                 self._node(node)
-        used = {name for node in self.nodes for name in node.inputs} | set(self.source.outputs)
+        outputs = list(self.source.outputs)
+        for k, fmt in enumerate(states):
+            outputs[k] = self._convert(outputs[k], fmt, Node(f"state{k}", "convert", (), ()))
+        used = {name for node in self.nodes for name in node.inputs} | set(outputs)
         return replace(
             self.source,
+            outputs=tuple(outputs),
             tensors={n: t for n, t in self.tensors.items() if n in used or n not in self.constants},
             constants={n: v for n, v in self.constants.items() if n in used},
             nodes=tuple(self.nodes),
@@ -174,8 +179,9 @@ class _Legaliser:
     def _scan(self, node: Node) -> None:
         assert node.body is not None
         inside = inner(self.prefix, node)
-        body = _Legaliser(inside, node.body, self.formats).graph()
         states = states_of(self.source, node)
+        carried = [self.formats[inside + name] for name in node.body.inputs[:states]]
+        body = _Legaliser(inside, node.body, self.formats).graph(carried)
         axis = time_axis(node)
         inputs = list(node.inputs)
         for k, name in enumerate(inputs):
@@ -183,7 +189,7 @@ class _Legaliser:
             inputs[k] = self._convert(name, wanted, node) if name else self._zeros(node, k, wanted)
         outputs, after = [n if self._is_used(n) else "" for n in node.outputs], []
         for k, name in enumerate(outputs):
-            wanted = self.formats[inside + node.body.outputs[k]]
+            wanted = self.formats[inside + body.outputs[k]]
             if name and self._format(name) != wanted:
                 fresh = _fresh(f"{name}@{wanted.name}", self.tensors)
                 self._add(fresh, self.tensors[name].shape, wanted)

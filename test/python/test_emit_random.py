@@ -3,12 +3,19 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 from emitted_model import emit
 from random_networks import random_formats, random_network
+
+from minun_pio.numerics.fixed import fixed_for_range
+from minun_pio.numerics.floats import Float32
+from minun_pio.numerics.posit import Posit
+from minun_pio.simulate.assign import real_tensors
+from minun_pio.simulate.reference import profile
 
 SEEDS = [5, 12, 15, 22, 31, 39, 89, 103]  # 15, 89: slices inside slices; 31, 39: a state inside a concat
 
@@ -24,6 +31,31 @@ def test_a_random_network_answers_the_hosts_bits(seed: int, tmp_path: Path) -> N
     peaks = [s.peak for s in emitted.program.arena.stages]
     assert peaks[2:] == sorted(peaks[2:], reverse=True)  # each way of sharing only lowers the peak
     assert emitted.program.arena.bytes == peaks[-1]
+
+
+@pytest.mark.parametrize("seed", [0, 5, 11])
+def test_families_mixed_at_random_answer_the_hosts_bits(seed: int, tmp_path: Path) -> None:
+    """Conversions wherever families meet, at the edges of loops and in their states too."""
+    graph = random_network(seed)
+    chance = random.Random(seed)
+    choices = (Float32(), Posit(8, 2), Posit(16, 1))
+    formats = {s.name: chance.choice(choices) for s in real_tensors(graph)}
+    x = np.random.default_rng(seed).normal(size=(6, *graph.tensors["x"].shape))
+    answered, expected = emit(graph, formats, x, tmp_path).self_test()
+    assert answered == expected
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_fixed_point_with_a_scale_per_tensor_answers_the_hosts_bits(seed: int, tmp_path: Path) -> None:
+    graph = random_network(seed)
+    chance = random.Random(seed)
+    x = np.random.default_rng(seed).normal(size=(6, *graph.tensors["x"].shape))
+    formats = {
+        name: fixed_for_range(max(found.magnitude, 1e-6), chance.choice((8, 16)))
+        for name, found in profile(graph, x).items()
+    }
+    answered, expected = emit(graph, formats, x, tmp_path).self_test()
+    assert answered == expected
 
 
 def test_the_same_seed_is_the_same_network() -> None:
