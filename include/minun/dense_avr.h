@@ -13,10 +13,18 @@
 namespace minun {
 namespace avr {
 
-// Steps that one call of an assembly loop can do (its counter has 8 bits, its turns four or two steps).
-static const int kMostSteps = 508;
+// Steps in a turn of the assembly loops, and those that one call can do (the counter of turns has 8 bits).
+static const int kTurn = 8;
+static const int kMostSteps = 255 * kTurn;
 
 #if defined(MINUN_ASM_AVR)
+MINUN_INLINE int32_t joined(uint8_t a0, uint8_t a1, uint8_t a2, uint8_t a3) {
+  union {
+    uint8_t bytes[4];
+    int32_t whole;
+  } sum = {{a0, a1, a2, a3}};
+  return sum.whole;
+}
 #define MINUN_MUL_8X8                                                                                    \
   "lpm r20, Z+\n ld r22, X+\n muls r20, r22\n sbc %[a2], %[z]\n add %[a0], r0\n adc %[a1], r1\n"         \
   "adc %[a2], %[z]\n"
@@ -24,16 +32,16 @@ static const int kMostSteps = 508;
   "lpm r20, Z+\n ld r22, X+\n ld r23, X+\n mulsu r20, r22\n sbc %[a2], %[z]\n add %[a0], r0\n"           \
   "adc %[a1], r1\n adc %[a2], %[z]\n muls r20, r23\n add %[a1], r0\n adc %[a2], r1\n"
 #define MINUN_SHORT_LOOP(STEP)                                                                           \
-  uint8_t a0 = 0, a1 = 0, a2 = 0, z = 0, turns = static_cast<uint8_t>(steps / 4);                        \
-  __asm__ volatile("1:\n" STEP STEP STEP STEP "dec %[c]\n brne 1b\n clr r1\n"                            \
+  uint8_t a0 = 0, a1 = 0, a2 = 0, z = 0, turns = static_cast<uint8_t>(steps / kTurn);                    \
+  __asm__ volatile("1:\n" STEP STEP STEP STEP STEP STEP STEP STEP "dec %[c]\n breq 2f\n rjmp 1b\n"        \
+                   "2: clr r1\n"                                                                         \
                    : [a0] "+&r"(a0), [a1] "+&r"(a1), [a2] "+&r"(a2), "+z"(w), "+x"(x), [c] "+&r"(turns)      \
                    : [z] "r"(z)                                                                          \
                    : "r20", "r22", "r23", "r0", "memory");                                              \
-  return static_cast<int32_t>((static_cast<uint32_t>(a2) << 24) | (static_cast<uint32_t>(a1) << 16) |    \
-                              (static_cast<uint16_t>(a0) << 8)) >> 8
+  return joined(a0, a1, a2, static_cast<uint8_t>((a2 & 0x80u) ? 0xFF : 0))
 #endif
 
-// 8-bit values, 8-bit weights, 24-bit sum. `steps` is a multiple of 4, 4 to kMostSteps, in all of these.
+// 8-bit values, 8-bit weights, 24-bit sum. `steps` is a multiple of kTurn, kTurn to kMostSteps, in all of these.
 inline int32_t sum_8x8(const int8_t* x, const int8_t* w, int steps) {
 #if defined(MINUN_ASM_AVR)
   MINUN_SHORT_LOOP(MINUN_MUL_8X8);
@@ -79,14 +87,15 @@ inline int32_t sum_16x8(const int16_t* x, const int8_t* w, int steps) {
 // 16-bit values, weights by a table of two pages, 32-bit sum.
 inline int32_t sum_table_32(const int16_t* x, const int8_t* w, const uint8_t* table, int steps) {
 #if defined(MINUN_ASM_AVR)
-  uint8_t a0 = 0, a1 = 0, a2 = 0, a3 = 0, z = 0, turns = static_cast<uint8_t>(steps / 2);
+  uint8_t a0 = 0, a1 = 0, a2 = 0, a3 = 0, z = 0, turns = static_cast<uint8_t>(steps / kTurn);
   const uint8_t page = static_cast<uint8_t>(reinterpret_cast<uint16_t>(table) >> 8);
-  __asm__ volatile("1:\n" MINUN_MUL_16X16_32 MINUN_MUL_16X16_32 "dec %[c]\n brne 1b\n clr r1\n"
+  __asm__ volatile("1:\n" MINUN_MUL_16X16_32 MINUN_MUL_16X16_32 MINUN_MUL_16X16_32 MINUN_MUL_16X16_32
+                       MINUN_MUL_16X16_32 MINUN_MUL_16X16_32 MINUN_MUL_16X16_32 MINUN_MUL_16X16_32
+                   "dec %[c]\n breq 2f\n rjmp 1b\n 2: clr r1\n"
                    : [a0] "+&r"(a0), [a1] "+&r"(a1), [a2] "+&r"(a2), [a3] "+&r"(a3), [w] "+&r"(w), "+x"(x), [c] "+&r"(turns)
                    : [z] "r"(z), [page] "r"(page)
                    : "r16", "r20", "r21", "r22", "r23", "r30", "r31", "r0", "memory");
-  return static_cast<int32_t>((static_cast<uint32_t>(a3) << 24) | (static_cast<uint32_t>(a2) << 16) |
-                              (static_cast<uint16_t>(a1) << 8) | a0);
+  return joined(a0, a1, a2, a3);
 #else
   int32_t sum = 0;
   for (int k = 0; k < steps; ++k) {
@@ -98,27 +107,88 @@ inline int32_t sum_table_32(const int16_t* x, const int8_t* w, const uint8_t* ta
 #endif
 }
 
+// A 40-bit integer.
+struct Sum40 {
+  uint32_t low;
+  int8_t high;
+
+  MINUN_INLINE int64_t whole() const {
+    return static_cast<int64_t>((static_cast<uint64_t>(static_cast<uint32_t>(static_cast<int32_t>(high))) << 32) | low);
+  }
+  MINUN_INLINE void add(uint32_t other_low, int8_t other_high) {
+    low += other_low;
+    high = static_cast<int8_t>(high + other_high + (low < other_low ? 1 : 0));
+  }
+};
+
+// One rounding of sum * 2^unit into a posit of up to 12 bits, without 64-bit arithmetic.
+template <class Out>
+MINUN_INLINE typename Out::Code encode40(Sum40 sum, int unit) {
+  const bool negative = sum.high < 0;
+  if (negative) {
+    sum.low = 0u - sum.low;
+    sum.high = static_cast<int8_t>(~sum.high + (sum.low == 0 ? 1 : 0));
+  }
+  union {
+    uint32_t whole;
+    uint8_t bytes[4];
+  } low;
+  low.whole = sum.low;
+  uint8_t top, second, third;
+  bool below = false;
+  int place = unit;
+  if (sum.high != 0) {
+    top = static_cast<uint8_t>(sum.high);
+    second = low.bytes[3];
+    third = low.bytes[2];
+    below = low.bytes[1] != 0 || low.bytes[0] != 0;
+    place += 39;
+  } else if (low.bytes[3] != 0) {
+    top = low.bytes[3];
+    second = low.bytes[2];
+    third = low.bytes[1];
+    below = low.bytes[0] != 0;
+    place += 31;
+  } else if (low.bytes[2] != 0) {
+    top = low.bytes[2];
+    second = low.bytes[1];
+    third = low.bytes[0];
+    place += 23;
+  } else if (low.bytes[1] != 0) {
+    top = low.bytes[1];
+    second = low.bytes[0];
+    third = 0;
+    place += 15;
+  } else {
+    if (low.bytes[0] == 0) return 0;
+    top = low.bytes[0];
+    second = third = 0;
+    place += 7;
+  }
+  while (!(top & 0x80u)) {
+    top = static_cast<uint8_t>((top << 1) | (second >> 7));
+    second = static_cast<uint8_t>((second << 1) | (third >> 7));
+    third = static_cast<uint8_t>(third << 1);
+    --place;
+  }
+  const uint16_t significand = static_cast<uint16_t>((static_cast<uint16_t>(top) << 8) | second);
+  return Out::encode_16(negative, significand, place, below || third != 0);
+}
+
 // The same with a 40-bit sum.
-inline int64_t sum_table_40(const int16_t* x, const int8_t* w, const uint8_t* table, int steps) {
+inline Sum40 sum_table_40(const int16_t* x, const int8_t* w, const uint8_t* table, int steps) {
 #if defined(MINUN_ASM_AVR)
-  uint8_t a0 = 0, a1 = 0, a2 = 0, a3 = 0, a4 = 0, z = 0, turns = static_cast<uint8_t>(steps / 2);
+  uint8_t a0 = 0, a1 = 0, a2 = 0, a3 = 0, a4 = 0, z = 0, turns = static_cast<uint8_t>(steps / kTurn);
   const uint8_t page = static_cast<uint8_t>(reinterpret_cast<uint16_t>(table) >> 8);
-  __asm__ volatile("1:\n" MINUN_MUL_16X16_40 MINUN_MUL_16X16_40 "dec %[c]\n breq 2f\n rjmp 1b\n 2: clr r1\n"
+  __asm__ volatile("1:\n" MINUN_MUL_16X16_40 MINUN_MUL_16X16_40 MINUN_MUL_16X16_40 MINUN_MUL_16X16_40
+                       MINUN_MUL_16X16_40 MINUN_MUL_16X16_40 MINUN_MUL_16X16_40 MINUN_MUL_16X16_40
+                   "dec %[c]\n breq 2f\n rjmp 1b\n 2: clr r1\n"
                    : [a0] "+&r"(a0), [a1] "+&r"(a1), [a2] "+&r"(a2), [a3] "+&r"(a3), [a4] "+&r"(a4), [w] "+&r"(w), "+x"(x),
                      [c] "+&r"(turns)
                    : [z] "r"(z), [page] "r"(page)
                    : "r16", "r18", "r19", "r20", "r21", "r22", "r23", "r24", "r25", "r30", "r31", "r0", "memory");
-  union {
-    int64_t whole;
-    uint8_t bytes[8];
-  } sum;
-  sum.bytes[0] = a0;
-  sum.bytes[1] = a1;
-  sum.bytes[2] = a2;
-  sum.bytes[3] = a3;
-  sum.bytes[4] = a4;
-  sum.bytes[5] = sum.bytes[6] = sum.bytes[7] = (a4 & 0x80) ? 0xFF : 0;
-  return sum.whole;
+  const Sum40 sum = {static_cast<uint32_t>(joined(a0, a1, a2, a3)), static_cast<int8_t>(a4)};
+  return sum;
 #else
   int64_t sum = 0;
   for (int k = 0; k < steps; ++k) {
@@ -126,7 +196,8 @@ inline int64_t sum_table_40(const int16_t* x, const int8_t* w, const uint8_t* ta
     const uint16_t low = flash_load(entry), high = flash_load(entry + 256);
     sum += static_cast<int32_t>(x[k]) * static_cast<int16_t>(low | (high << 8));
   }
-  return sum;
+  const Sum40 narrow = {static_cast<uint32_t>(sum), static_cast<int8_t>(sum >> 32)};
+  return narrow;
 #endif
 }
 #if defined(MINUN_ASM_AVR)
@@ -205,27 +276,55 @@ struct ShortInputs {
   bool narrow;
 
   bool fill(const typename X::Code* codes, int count) {
+    narrow = !Tabled && X::kBits == 8 && fill_narrow(codes, count);
+    if (narrow) return true;
     NarrowValues<X> decode;
-    narrow = !Tabled;
-    for (int k = 0; k < count; ++k) {
-      if (X::is_nar(codes[k])) return false;
-      const int16_t value = decode(codes[k]);
-      if (value > 127 || value < -127) narrow = false;
-      values[k] = value;
-    }
-    if (narrow) {
-      int8_t* const bytes = reinterpret_cast<int8_t*>(values);
-      for (int k = 0; k < count; ++k) bytes[k] = static_cast<int8_t>(values[k]);
+    const int8_t one = static_cast<int8_t>(NarrowValues<X>::kOne);
+    int16_t* out = values;
+    for (int k = count; k > 0; --k) {
+      const int8_t code = *codes++;
+      if (code <= one && code >= static_cast<int8_t>(-one)) {
+        *out++ = code;
+      } else {
+        if (X::is_nar(code)) return false;
+        *out++ = decode(code);
+      }
     }
     return true;
   }
 
-  int32_t row(const int8_t* w, int count, const uint8_t* table) const {
+  // Between one and two, codes go in steps of two values. Two is code 96.
+  bool fill_narrow(const typename X::Code* codes, int count) {
+    int8_t* out = reinterpret_cast<int8_t*>(values);
+    for (int k = count; k > 0; --k) {
+      int8_t code = *codes++;
+      if (code > 64) {
+        if (code >= 96) return false;
+        code = static_cast<int8_t>(2 * code - 64);
+      } else if (code < -64) {
+        if (code <= -96) return false;
+        code = static_cast<int8_t>(2 * code + 64);
+      }
+      *out++ = code;
+    }
+    return true;
+  }
+
+  MINUN_INLINE int32_t row(const int8_t* w, int count, const uint8_t* table) const {
+    if (count <= kMostSteps && count % kTurn == 0 && count != 0) {
+      return Tabled   ? sum_table_32(values, w, table, count)
+             : narrow ? sum_8x8(reinterpret_cast<const int8_t*>(values), w, count)
+                      : sum_16x8(values, w, count);
+    }
+    return long_row(w, count, table);
+  }
+
+  MINUN_NOINLINE int32_t long_row(const int8_t* w, int count, const uint8_t* table) const {
     const int8_t* const bytes = reinterpret_cast<const int8_t*>(values);
     int32_t sum = 0;
     int k = 0;
-    while (count - k >= 4) {
-      const int steps = count - k > kMostSteps ? kMostSteps : (count - k) & ~3;
+    while (count - k >= kTurn) {
+      const int steps = count - k > kMostSteps ? kMostSteps : (count - k) / kTurn * kTurn;
       sum += Tabled   ? sum_table_32(values + k, w + k, table, steps)
              : narrow ? sum_8x8(bytes + k, w + k, steps)
                       : sum_16x8(values + k, w + k, steps);
@@ -242,6 +341,15 @@ struct ShortInputs {
   static int16_t entry_16(const uint8_t* table, uint8_t code) {
     return static_cast<int16_t>(flash_load(table + code) | (static_cast<uint16_t>(flash_load(table + 256 + code)) << 8));
   }
+};
+
+template <class Out, bool Short>
+struct Encode40 {
+  static MINUN_INLINE typename Out::Code of(Sum40 sum, int unit) { return encode64<Out>(sum.whole(), unit); }
+};
+template <class Out>
+struct Encode40<Out, true> {
+  static MINUN_INLINE typename Out::Code of(Sum40 sum, int unit) { return encode40<Out>(sum, unit); }
 };
 
 // 8-bit posits as 16-bit integers, weights by two pages at table_unit.
@@ -264,20 +372,38 @@ struct WordInputs {
     return true;
   }
 
-  int64_t row(const int8_t* w, int count, const uint8_t* table) const {
-    int64_t sum = 0;
+  // The code generator has proven that 40 bits hold the sum.
+  Sum40 sum(const int8_t* w, int count, const uint8_t* table) const {
+    Sum40 sum = {0, 0};
     int k = 0;
-    while (count - k >= 4) {
-      const int steps = count - k > kMostSteps ? kMostSteps : (count - k) & ~3;
-      const int64_t part = sum_table_40(values + k, w + k, table, steps);
-      sum = k == 0 ? part : sum + part;
+    while (count - k >= kTurn) {
+      const int steps = count - k > kMostSteps ? kMostSteps : (count - k) / kTurn * kTurn;
+      const Sum40 part = sum_table_40(values + k, w + k, table, steps);
+      if (k == 0) {
+        sum = part;
+      } else {
+        sum.add(part.low, part.high);
+      }
       k += steps;
     }
     for (; k < count; ++k) {
-      sum += static_cast<int32_t>(values[k]) *
-             ShortInputs<X, true>::entry_16(table, static_cast<uint8_t>(flash_load(w + k)));
+      const int32_t term = static_cast<int32_t>(values[k]) *
+                           ShortInputs<X, true>::entry_16(table, static_cast<uint8_t>(flash_load(w + k)));
+      sum.add(static_cast<uint32_t>(term), term < 0 ? -1 : 0);
     }
     return sum;
+  }
+  int64_t row(const int8_t* w, int count, const uint8_t* table) const { return sum(w, count, table).whole(); }
+
+  // A row that 40 bits hold with its bias.
+  template <class Out>
+  typename Out::Code whole_row(const int8_t* w, const int64_t* bias, int count, const uint8_t* table, int unit) const {
+    Sum40 total = sum(w, count, table);
+    if (bias != 0) {
+      const uint32_t low = flash_load(reinterpret_cast<const uint32_t*>(bias));
+      total.add(low, flash_load(reinterpret_cast<const int8_t*>(bias) + 4));
+    }
+    return Encode40<Out, (Out::kHasNaR && Out::kBits <= 12)>::of(total, unit);
   }
 
  private:
@@ -302,6 +428,13 @@ struct PieceInputs {
   int16_t table_unit;
   int16_t unit_;
 
+  template <class Out>
+  typename Out::Code whole_row(const int16_t* w, const int64_t* bias, int count, const uint8_t* table,
+                               int unit) const {
+    int64_t sum = row(w, count, table);
+    if (bias != 0) sum += flash_load(bias);
+    return encode64<Out>(sum, unit);
+  }
   int unit() const { return unit_; }
   int32_t value(int k) const {
     const uint8_t* const at = values + 3 * k;
@@ -363,8 +496,8 @@ MINUN_INLINE void rows_8x8(const int8_t* x, const int8_t* w, const int32_t* bias
   for (int n = 0; n < outputs; ++n) {
     int32_t sum = bias != 0 ? flash_load(bias + n) : 0;
     int k = 0;
-    while (inputs - k >= 4) {
-      const int steps = inputs - k > kMostSteps ? kMostSteps : (inputs - k) & ~3;
+    while (inputs - k >= kTurn) {
+      const int steps = inputs - k > kMostSteps ? kMostSteps : (inputs - k) / kTurn * kTurn;
       sum += sum_8x8(x + k, w, steps);
       k += steps;
       w += steps;
@@ -428,6 +561,25 @@ MINUN_NOINLINE void dense_avr_short(const typename X::Code* x, const int8_t* w, 
   }
 }
 
+namespace avr {
+
+// addend * 2^shift; where shift is negative that is a whole number.
+MINUN_INLINE uint64_t moved(uint64_t addend, int shift) {
+  if (shift == 0) return addend;
+  if (shift > 0) return addend << shift;
+  return static_cast<uint64_t>(static_cast<int64_t>(addend) >> -shift);
+}
+
+// The short product where both factors are short, as they mostly are.
+MINUN_INLINE int64_t product(int32_t value, int32_t weight) {
+  if (value == static_cast<int16_t>(value) && weight == static_cast<int16_t>(weight)) {
+    return static_cast<int32_t>(static_cast<int16_t>(value)) * static_cast<int16_t>(weight);
+  }
+  return static_cast<int64_t>(value) * weight;
+}
+
+}  // namespace avr
+
 // All other posits of up to 16 bits. Inputs: avr::WordInputs or avr::PieceInputs. scratch: 4 * inputs bytes.
 template <class Out, class X, class W, class B, class Inputs>
 MINUN_NOINLINE void dense_avr_long(const typename X::Code* x, const typename W::Code* w, const int64_t* bias,
@@ -450,17 +602,22 @@ MINUN_NOINLINE void dense_avr_long(const typename X::Code* x, const typename W::
     const uint16_t* const end = place + 2 * exceptions.count;
     const typename W::Code* weights = w;
     for (int n = 0; n < outputs; ++n, weights += inputs) {
-      int64_t sum = values.row(weights, inputs, table);
       const bool odd = place != end && static_cast<int>(flash_load(place)) == n;
+      if (!odd && bias_shift == plan.fine_bits) {
+        y[n] = clip(values.template whole_row<Out>(weights, bias != 0 ? bias + n : 0, inputs, table,
+                                                   unit + plan.fine_bits));
+        continue;
+      }
+      int64_t sum = values.row(weights, inputs, table);
       const int fine = odd || !coarse ? plan.fine_bits : 0;
       if (fine != 0) sum = static_cast<int64_t>(static_cast<uint64_t>(sum) << fine);
       if (bias != 0) {
         const uint64_t addend = static_cast<uint64_t>(flash_load(bias + n));
         const int shift = bias_shift - plan.fine_bits + fine;
-        sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + (shift != 0 ? addend << shift : addend));
+        sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + avr::moved(addend, shift));
       }
       for (; place != end && static_cast<int>(flash_load(place)) == n; place += 2, ++exception) {
-        sum += static_cast<int64_t>(values.value(flash_load(place + 1))) * flash_load(exception);
+        sum += avr::product(values.value(flash_load(place + 1)), flash_load(exception));
       }
       y[n] = clip(encode64<Out>(sum, unit + plan.fine_bits - fine));
     }

@@ -53,10 +53,13 @@ struct NarrowValues {
   // Up to one the code is the value.
   MINUN_INLINE Value operator()(Code code) const {
     if (code <= kOne && code >= -kOne) return code;
-    const Decoded value = X::decode(code);
-    const int shift = value.exponent - unit();
-    return static_cast<Value>(shift >= 0 ? static_cast<int32_t>(static_cast<uint32_t>(value.mantissa) << shift)
-                                         : value.mantissa >> -shift);
+    // Above, a run of ones, a zero, and the fraction: (1 + fraction) * 2^(length of the run - 1).
+    uint8_t bits = static_cast<uint8_t>((code < 0 ? -code : code) << (10 - X::kBits));
+    uint8_t scale = 0;
+    for (; bits & 0x80u; bits = static_cast<uint8_t>(bits << 1)) ++scale;
+    bits = static_cast<uint8_t>(bits << 1);
+    const uint16_t magnitude = static_cast<uint16_t>((static_cast<uint32_t>(0x100u | bits) << scale) >> (10 - X::kBits));
+    return static_cast<Value>(code < 0 ? -static_cast<int>(magnitude) : static_cast<int>(magnitude));
   }
 };
 

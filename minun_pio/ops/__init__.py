@@ -37,6 +37,7 @@ _MODULES: tuple[str, ...] = (
     "sign",
     "slice",
     "softmax",
+    "sparse_dense",
     "split",
     "squared_distance",
     "transpose",

@@ -87,11 +87,14 @@ def _long(binding: Binding, x: Posit, w: Posit, out: Posit, weights: Codes) -> C
         return None
     coarse_row = largest_row(integers_at(np.where(known, codes, 0), kernel_format, unit))
     span, sum_bits = (_WORD_SPAN, _WORD_SUM) if words else (_PIECE_SPAN, _PIECE_SUM)
-    if coarse_row << span >= 1 << sum_bits:
+    if coarse_row << span >= 1 << (sum_bits - 1):
         return None
     row = largest_row(integers_at(codes, kernel_format, min(fine, finest_unit(codes, kernel_format))))
     plan = long_plan(row, fine, unit - fine, *bias_codes(binding), span_most=span)
     if plan is None:
+        return None
+    plan = plan.stored_at(2 * unit)
+    if plan.bias is not None and max(abs(v) for v in plan.bias) >= 1 << (sum_bits - 1):
         return None
     places = np.argwhere(~known).tolist()
     exceptions = tuple((int(r), int(c), int(v)) for (r, c), v in zip(places, odd_values, strict=True))
@@ -128,7 +131,7 @@ def _words(codes: Codes, w: Posit) -> Found | None:
         fits = (np.abs(scaled) < 1 << _WORD_SPAN) & (scaled == np.round(scaled))
         known = fits[codes.view(np.uint8)]
         found.append((_pages(np.where(fits, scaled, 0).astype(np.int64), 2, "words"), unit, known))
-    return _coarsest(found, codes)
+    return _coarsest(found, codes, 512)
 
 
 def _pieces(codes: Codes, fmt: Posit) -> Found | None:
@@ -153,14 +156,16 @@ def _pieces(codes: Codes, fmt: Posit) -> Found | None:
         data = [int(v) for v in slopes]
         data += [int(v) >> shift & 255 for shift in (8, 16) for v in offsets]
         found.append((Table("uint8_t", tuple(data), "pieces", align=256), unit, known))
-    return _coarsest(found, codes)
+    return _coarsest(found, codes, 128)
 
 
-def _coarsest(found: list[Found], codes: Codes) -> Found | None:
-    """The coarsest unit that knows hardly fewer weights than the best one: inputs share it, and are larger.
+def _coarsest(found: list[Found], codes: Codes, tolerated: int) -> Found | None:
+    """The coarsest unit that knows hardly fewer weights (one in `tolerated`) than the best one does.
+
+    Inputs share the unit, and are larger than weights.
 
     None where more than an eighth of the weights would be exceptions.
     """
-    enough = max(int(known.sum()) for *_, known in found) - codes.size // 128
+    enough = max(int(known.sum()) for *_, known in found) - codes.size // tolerated
     table, unit, known = next(one for one in found if int(one[2].sum()) >= enough)
     return (table, unit, known) if int((~known).sum()) * 8 <= max(codes.size, 8) else None

@@ -89,6 +89,15 @@ class LongPlan:
             return self
         return replace(self, bias_unit=total, unit_limit=unit, bias=shifted)
 
+    def stored_at(self, total: int) -> LongPlan:
+        """With the bias in units of 2^total where that is finer, for kernels that shift it either way."""
+        if self.bias is None or total > self.bias_unit:
+            return self
+        shifted = tuple(v << (self.bias_unit - total) for v in self.bias)
+        if max(abs(v) for v in shifted) >= 1 << _SUM_BITS:
+            return self
+        return replace(self, bias_unit=total, bias=shifted)
+
     def holds(self, unit: int, value_bound: int, row: int) -> bool:
         """Whether values below `value_bound` at this unit can never overflow the sum."""
         if not self.unit_floor <= unit <= self.unit_limit:

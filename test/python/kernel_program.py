@@ -69,7 +69,8 @@ class Case:
 def run(core: str, cases: Sequence[Case], **options: Any) -> tuple[list[Codes], list[Call], Any]:
     """Outputs of every case, (samples, *out shape), the calls made, and the board's Run."""
     operators = [REGISTRY[case.op] for case in cases]
-    bindings = [case.binding(core) for case in cases]
+    chosen_for = options.pop("chosen_for", core)
+    bindings = [case.binding(chosen_for) for case in cases]
     calls = [op.emit(binding) for op, binding in zip(operators, bindings, strict=True)]
     traits = [op.traits(binding) for op, binding in zip(operators, bindings, strict=True)]
     folder = Path(options.pop("folder"))

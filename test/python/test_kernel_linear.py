@@ -17,6 +17,7 @@ from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.floats import BFloat16, Float16, Float32
 from minun_pio.numerics.format import Codes, Format
 from minun_pio.numerics.posit import Posit
+from minun_pio.ops import REGISTRY
 
 POSITS = [
     Posit(n, es) for n, es in ((8, 0), (8, 1), (8, 2), (9, 2), (10, 2), (12, 2), (16, 1), (16, 2), (32, 2))
@@ -184,6 +185,74 @@ ALL = {
 }
 
 
+def sparse_cases() -> list[Case]:
+    rng = np.random.default_rng(6)
+    cases = []
+    for family in (POSITS, FIXED):
+        for i, x in enumerate(family):
+            w, bias = family[(i * 3 + 1) % len(family)], family[i - 1]
+            weights = np.where(rng.random((7, 300)) < 0.05, rng.normal(0, 1, (7, 300)), 0.0)
+            weights[3] = 0.0
+            constants = {1: weights, 2: rng.normal(0, 1, 7)}
+            codes = edge_codes(rng, x, (5, 2, 300))
+            formats: dict[int, Format] = {0: x, 1: w, 2: bias}
+            attrs = {"storage": "csc", "clip": (None, 2.0)}
+            cases.append(Case("sparse_dense", {0: codes}, constants, formats, x, attrs, overlap=True))
+    codes = Float32().encode(rng.normal(0, 1, (4, 300)))
+    formats = {0: Float32(), 1: Float32(), 2: Float32()}
+    cases.append(Case("sparse_dense", {0: codes}, constants, formats, Float32()))
+    return cases
+
+
+def tame_cases() -> list[Case]:
+    """Weights and inputs as trained networks have them: the fast kernels, their tails and their guards."""
+    rng = np.random.default_rng(7)
+    cases = []
+    families: list[list[Any]] = [POSITS[:-1], FIXED]
+    for family in families:
+        for i, x in enumerate(family):
+            mixed = (family[(i + 2) % len(family)], family[i - 1], family[(i + 3) % len(family)])
+            for w, out, bias in ((x, x, x), mixed):
+                weights = rng.normal(0, 0.2, (10, 21))
+                weights[0, 0], weights[3, 7] = 0.5 + i % 2, 1e-4
+                codes = x.encode(rng.normal(0, 1, (5, 21)))
+                image = x.encode(rng.normal(0, 1, (3, 1, 6, 7, 5)))
+                for values in (codes, image):
+                    if x.nar is not None:
+                        values[1].flat[3] = x.nar
+                    values[2] = rng.choice([x.min_code, x.max_code, 1, -1, 0], values[2].shape)
+                formats: dict[int, Format] = {0: x, 1: w, 2: bias}
+                constants = {1: weights, 2: rng.normal(0, 0.2, 10)}
+                cases.append(Case("dense", {0: codes}, constants, formats, out, overlap=True))
+                kernels = rng.normal(0, 0.2, (6, 3, 3, 5))
+                kernels[3, 1, 1, 1] = 1e-4
+                constants = {1: kernels, 2: rng.normal(0, 0.2, 6)}
+                attrs = {"pads": (1, 1, 1, 1), "strides": (1 + i % 2, 1), "clip": (0.0, None)}
+                cases.append(Case("conv", {0: image}, constants, formats, out, attrs, overlap=True))
+    return cases
+
+
+def variant_of(case: Case, core: str) -> str:
+    return REGISTRY[case.op].emit(case.binding(core)).variant
+
+
+ALL["sparse"] = sparse_cases
+ALL["tame"] = tame_cases
+
+
+def test_trained_weights_get_fast_kernels_on_every_core() -> None:
+    for core in ("m3", "m7", "avr"):
+        for case in tame_cases():
+            if case.op == "dense":
+                assert variant_of(case, core) != "exact", (core, case.formats)
+
+
+@pytest.mark.parametrize("core", ["avr", "m7"])
+def test_the_portable_twins_of_the_assembly_give_the_same_bits(core: str, tmp_path: Path) -> None:
+    """Calls chosen for another core, compiled for the host: their loops in C++."""
+    assert mismatches("host", tame_cases(), chosen_for=core, folder=tmp_path, cflags=SANITISERS) == []
+
+
 @pytest.mark.parametrize("group", list(ALL))
 def test_host_kernels_equal_the_simulation_under_sanitisers(group: str, tmp_path: Path) -> None:
     assert mismatches("host", ALL[group](), folder=tmp_path, cflags=SANITISERS) == []
@@ -203,5 +272,8 @@ def test_avr_kernels_equal_the_simulation(group: str, tmp_path: Path) -> None:
     missing = missing_tools("avr")
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    cases = ALL[group]()[::4]
-    assert mismatches("avr", cases, folder=tmp_path, cflags=("-Os",), mcu="atmega1284p") == []
+    cases = ALL[group]()
+    chosen = cases[::3] if group == "tame" else cases[:: max(1, len(cases) // 7)]
+    for start in range(0, len(chosen), 3):  # few at a time: program memory is small
+        part = chosen[start : start + 3]
+        assert mismatches("avr", part, folder=tmp_path, cflags=("-Os",), mcu="atmega1284p") == []
