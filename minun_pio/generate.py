@@ -119,6 +119,10 @@ def _compiled(model: Path, target: Target, renew: bool, say: Say) -> _Compiled:
     say(f"{model.name}: {reason}; searching formats for {target.name}")
     built = compile_model(config, target)
     inputs = config.inputs()
+    if config.source.kind == "onnx":
+        from minun_pio.importers.onnx.external import external_files
+
+        inputs |= {f"external {file.name}": file for file in external_files(inputs["source"])}
     save(model, target.key, inputs, to_json(built.program), built.summary)
     return _Compiled(
         built.program, built.summary, {"model": model, **inputs}, str(built.summary.get("line", ""))

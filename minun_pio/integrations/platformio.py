@@ -78,6 +78,9 @@ def _extend(
     if project_env.get(_DONE):
         return
     project_env[_DONE] = True
+    if not setup.models:
+        _print("no custom_minun_model in platformio.ini and no model.yaml beside it: nothing to generate")
+        return
     if not project_env.IsIntegrationDump() or _needs_no_search(setup):
         _generate(project_env, setup, renew="minun_search" in targets)
         if verbose:
@@ -121,13 +124,14 @@ def _check_heap(target: Any, source: Any, env: Any) -> int:
 
 
 def read_setup(env: Any) -> Setup:
-    """Options of the environment and what its board is. Raises MinunError when no model is named."""
+    """Options of the environment and what its board is. Raises MinunError on a model that is not there."""
     project_dir = Path(env.subst("$PROJECT_DIR"))
     environment = env.subst("$PIOENV")
     where = f"platformio.ini: [env:{environment}]"
     given = env.GetProjectOption("custom_minun_model", "")
     lines = given if isinstance(given, list) else str(given).splitlines()
-    names = [line.strip() for line in lines if line.strip()] or ["model.yaml"]
+    named = [line.strip() for line in lines if line.strip()]
+    names = named or (["model.yaml"] if (project_dir / "model.yaml").is_file() else [])
     models = tuple(Path(os.path.normpath(project_dir / name)) for name in names)
     for name, model in zip(names, models, strict=True):
         if not model.is_file() and not env.IsCleanTarget():

@@ -86,6 +86,21 @@ def test_build_writes_the_same_bytes_from_the_lock_as_from_a_search(digits: Path
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
+def test_weights_outside_an_onnx_file_are_watched_too(digits: Path, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    shutil.copytree(digits / "cnn", tmp_path / "cnn", ignore=shutil.ignore_patterns("*.lock.json"))
+    shutil.copytree(digits / "data", tmp_path / "data")
+    path = tmp_path / "cnn" / "cnn.onnx"
+    proto = onnx.load(str(path))
+    onnx.save(proto, str(path), save_as_external_data=True, location="cnn.weights", size_threshold=0)
+    minun(tmp_path, "build", "cnn/model.yaml", "--board", "due", "--out", "o")
+    minun(tmp_path, "build", "cnn/model.yaml", "--board", "due", "--out", "o", "--locked")
+    side = tmp_path / "cnn" / "cnn.weights"
+    side.write_bytes(side.read_bytes()[:-4] + bytes(4))
+    line = failure(tmp_path, "build", "cnn/model.yaml", "--board", "due", "--out", "o", "--locked")
+    assert "cnn.weights has changed" in line
+
+
 def test_two_models_share_a_folder_and_one_that_is_dropped_is_removed(digits: Path, tmp_path: Path) -> None:
     models = ("cnn/model.yaml", "protonn/model.yaml")
     minun(digits, "build", *models, "--out", str(tmp_path))

@@ -49,7 +49,14 @@ board = due_sim
 [env:h747]
 board = stm32h747_sim
 """
-MODEL = "name: tiny\nsource:\n  weights: w.npz\n  layers:\n    - dense: {w: W, b: b}\n    - relu\n"
+MODEL = """name: tiny
+source:
+  input: [1, 6]
+  weights: w.npz
+  layers:
+    - dense: {weights: W, bias: b}
+    - relu
+"""
 MAIN = """
 #include <tiny.h>
 static uint8_t arena[tiny::kArenaBytes + 1];
@@ -240,7 +247,7 @@ def test_a_build_from_the_lock_needs_neither_numpy_nor_yaml_nor_the_data(
 
 def test_a_mistake_in_model_yaml_is_one_line_with_its_place(project: Project) -> None:
     (project.folder / "model.yaml").write_text(MODEL + "serch: haunter\n")
-    assert "model.yaml:7: unknown key 'serch'; did you mean 'search'?" in project.failed("-e", "native")
+    assert "model.yaml:8: unknown key 'serch'; did you mean 'search'?" in project.failed("-e", "native")
     assert not project.generated("native").exists()
 
 
@@ -248,6 +255,23 @@ def test_a_model_that_is_not_there_is_one_line_with_its_environment(project: Pro
     (project.folder / "model.yaml").rename(project.folder / "other.yaml")
     line = project.failed("-e", "native")
     assert "platformio.ini: [env:native]: custom_minun_model: no file 'model.yaml'" in line
+
+
+def test_a_firmware_without_a_model_gets_the_headers_only(project: Project) -> None:
+    (project.folder / "model.yaml").unlink()
+    ini = (project.folder / "platformio.ini").read_text().replace("custom_minun_model = model.yaml", "")
+    (project.folder / "platformio.ini").write_text(ini)
+    (project.folder / "src" / "main.cpp").write_text("#include <minun/formats.h>\nint main() { return 0; }\n")
+    assert "nothing to generate" in project.built("-e", "native")
+
+
+def test_searching_again_renews_the_lock(project: Project) -> None:
+    lock = lock_path(project.folder / "model.yaml")
+    lock.unlink()
+    output = project.built("-e", "native", "-t", "minun_search")
+    assert "searching formats for native" in output
+    assert "Searching formats" in output
+    assert list(json.loads(lock.read_text())["targets"]) == ["host/any/any"]
 
 
 def test_compiledb_has_the_generated_source(project: Project) -> None:
