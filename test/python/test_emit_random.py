@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -65,3 +68,26 @@ def test_the_same_seed_is_the_same_network() -> None:
     ]
     assert all(np.array_equal(one.constants[k], two.constants[k]) for k in one.constants)
     assert one.outputs == two.outputs
+
+
+def test_the_order_of_hashes_changes_nothing() -> None:
+    """Python orders sets of strings differently in every run; programs must not."""
+    folder = Path(__file__).parent
+    script = (
+        "from random_networks import random_formats, random_network\n"
+        "from minun_pio.emit.lower import lower\n"
+        "from minun_pio.schedule.arena import place\n"
+        "from minun_pio.schedule.layout import lay_out\n"
+        "from minun_pio.simulate.legalise import legalise\n"
+        "for seed in range(6):\n"
+        "    graph = random_network(seed)\n"
+        "    legal = legalise(graph, random_formats(graph, seed))\n"
+        "    print(lower(place(lay_out(legal, 'm7', 'arena')), 'net').build_hash)\n"
+    )
+    answers = set()
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(folder)}
+        command = [sys.executable, "-c", script]
+        answers.add(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)
+    assert len(answers) == 1
+    assert len(answers.pop().split()) == 6
