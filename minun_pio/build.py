@@ -30,7 +30,7 @@ from minun_pio.simulate.reference import reference
 from minun_pio.simulate.run import Cache, encode_inputs, run_codes
 
 SELF_TEST_SAMPLES = 16
-SEARCH_TIMEOUT_S = 1.0  # of each stage's placement while formats are searched; the final plan has its own
+SEARCH_TIMEOUT_S = 0.25  # of each stage's placement while formats are searched; the final plan has its own
 
 Choose = Callable[..., Outcome]
 
