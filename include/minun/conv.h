@@ -86,7 +86,8 @@ MINUN_NOINLINE void conv_float(const typename X::Code* x, const typename W::Code
         for (int n = 0; n < outputs; ++n, ++channel) {
           float sum = bias ? B::to_float(flash_load(bias + channel)) : 0.0f;
           for (int k = 0; k < count; ++k) sum = multiply_add(sum, patch[k], W::to_float(flash_load(weight++)));
-          *y++ = Out::from_float(sum < low ? low : sum > high ? high : sum);
+          *y++ = Out::from_float(sum < low ? low : sum > high ? high
+                                                              : sum);
         }
       }
     }

@@ -89,7 +89,7 @@ MINUN_NOINLINE void round_strided(const Sum* sums, int count, int unit, Clip<Out
 template <class Out, class Sum, class Round>
 struct PlainRows {
   const Sum* bias;
-  Round round;
+  Round to_code;
 
   MINUN_INLINE void begin() {}
   MINUN_INLINE void start(Sum* sums, int channel) const {
@@ -97,7 +97,7 @@ struct PlainRows {
     sums[0] = sums[1] = sums[2] = sums[3] = value;
   }
   MINUN_INLINE void finish(const Sum* sums, int channel, typename Out::Code* y, int stride, int count) const {
-    for (int i = 0; i < count; ++i, y += stride) *y = round(sums[i], channel);
+    for (int i = 0; i < count; ++i, y += stride) *y = to_code(sums[i], channel);
   }
 };
 

@@ -43,7 +43,8 @@ MINUN_NOINLINE void dense_float(const typename X::Code* x, const typename W::Cod
       for (int k = 0; k < inputs; ++k) {
         sum = multiply_add(sum, X::to_float(x[k]), W::to_float(flash_load(weight++)));
       }
-      *y++ = Out::from_float(sum < low ? low : sum > high ? high : sum);
+      *y++ = Out::from_float(sum < low ? low : sum > high ? high
+                                                          : sum);
     }
   }
 }

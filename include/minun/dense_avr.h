@@ -25,18 +25,19 @@ MINUN_INLINE int32_t joined(uint8_t a0, uint8_t a1, uint8_t a2, uint8_t a3) {
   } sum = {{a0, a1, a2, a3}};
   return sum.whole;
 }
-#define MINUN_MUL_8X8                                                                                    \
-  "lpm r20, Z+\n ld r22, X+\n muls r20, r22\n sbc %[a2], %[z]\n add %[a0], r0\n adc %[a1], r1\n"         \
+#define MINUN_MUL_8X8                                                                            \
+  "lpm r20, Z+\n ld r22, X+\n muls r20, r22\n sbc %[a2], %[z]\n add %[a0], r0\n adc %[a1], r1\n" \
   "adc %[a2], %[z]\n"
-#define MINUN_MUL_16X8                                                                                   \
-  "lpm r20, Z+\n ld r22, X+\n ld r23, X+\n mulsu r20, r22\n sbc %[a2], %[z]\n add %[a0], r0\n"           \
+#define MINUN_MUL_16X8                                                                         \
+  "lpm r20, Z+\n ld r22, X+\n ld r23, X+\n mulsu r20, r22\n sbc %[a2], %[z]\n add %[a0], r0\n" \
   "adc %[a1], r1\n adc %[a2], %[z]\n muls r20, r23\n add %[a1], r0\n adc %[a2], r1\n"
-#define MINUN_SHORT_LOOP(STEP)                                                                           \
-  uint8_t a0 = 0, a1 = 0, a2 = 0, z = 0, turns = static_cast<uint8_t>(steps / kTurn);                    \
-  __asm__ volatile("1:\n" STEP STEP STEP STEP STEP STEP STEP STEP "dec %[c]\n breq 2f\n rjmp 1b\n"        \
-                   "2: clr r1\n"                                                                         \
-                   : [a0] "+&r"(a0), [a1] "+&r"(a1), [a2] "+&r"(a2), "+z"(w), "+x"(x), [c] "+&r"(turns)      \
-                   : [z] "r"(z)                                                                          \
+#define MINUN_SHORT_LOOP(STEP)                                                                          \
+  uint8_t a0 = 0, a1 = 0, a2 = 0, z = 0, turns = static_cast<uint8_t>(steps / kTurn);                   \
+  __asm__ volatile("1:\n" STEP STEP STEP STEP STEP STEP STEP STEP                                       \
+                   "dec %[c]\n breq 2f\n rjmp 1b\n"                                                     \
+                   "2: clr r1\n"                                                                        \
+                   : [a0] "+&r"(a0), [a1] "+&r"(a1), [a2] "+&r"(a2), "+z"(w), "+x"(x), [c] "+&r"(turns) \
+                   : [z] "r"(z)                                                                         \
                    : "r20", "r22", "r23", "r0", "memory");                                              \
   return joined(a0, a1, a2, static_cast<uint8_t>((a2 & 0x80u) ? 0xFF : 0))
 #endif
@@ -68,19 +69,21 @@ inline int32_t sum_16x8(const int16_t* x, const int8_t* w, int steps) {
 #undef MINUN_SHORT_LOOP
 
 // The weight that code *w stands for into r21:r20, the next value into r23:r22.
-#define MINUN_FETCH_16                                                                                   \
-  "movw r30, %[w]\n lpm r16, Z+\n movw %[w], r30\n mov r30, r16\n mov r31, %[page]\n lpm r20, Z\n"        \
+#define MINUN_FETCH_16                                                                             \
+  "movw r30, %[w]\n lpm r16, Z+\n movw %[w], r30\n mov r30, r16\n mov r31, %[page]\n lpm r20, Z\n" \
   "inc r31\n lpm r21, Z\n ld r22, X+\n ld r23, X+\n"
-#define MINUN_MUL_16X16_32                                                                               \
-  MINUN_FETCH_16 "muls r21, r23\n add %[a2], r0\n adc %[a3], r1\n mul r20, r22\n add %[a0], r0\n"         \
-  "adc %[a1], r1\n adc %[a2], %[z]\n adc %[a3], %[z]\n mulsu r21, r22\n sbc %[a3], %[z]\n"              \
-  "add %[a1], r0\n adc %[a2], r1\n adc %[a3], %[z]\n mulsu r23, r20\n sbc %[a3], %[z]\n"                \
+#define MINUN_MUL_16X16_32                                                                 \
+  MINUN_FETCH_16                                                                           \
+  "muls r21, r23\n add %[a2], r0\n adc %[a3], r1\n mul r20, r22\n add %[a0], r0\n"         \
+  "adc %[a1], r1\n adc %[a2], %[z]\n adc %[a3], %[z]\n mulsu r21, r22\n sbc %[a3], %[z]\n" \
+  "add %[a1], r0\n adc %[a2], r1\n adc %[a3], %[z]\n mulsu r23, r20\n sbc %[a3], %[z]\n"   \
   "add %[a1], r0\n adc %[a2], r1\n adc %[a3], %[z]\n"
 // The four partial products are joined in r18, r19 (low) and r24, r25 (high) first, so that one add of five bytes does.
-#define MINUN_MUL_16X16_40                                                                               \
-  MINUN_FETCH_16 "muls r21, r23\n movw r24, r0\n mul r20, r22\n movw r18, r0\n mulsu r21, r22\n"          \
-  "sbc r25, %[z]\n add r19, r0\n adc r24, r1\n adc r25, %[z]\n mulsu r23, r20\n sbc r25, %[z]\n"        \
-  "add r19, r0\n adc r24, r1\n adc r25, %[z]\n add %[a0], r18\n adc %[a1], r19\n adc %[a2], r24\n"      \
+#define MINUN_MUL_16X16_40                                                                         \
+  MINUN_FETCH_16                                                                                   \
+  "muls r21, r23\n movw r24, r0\n mul r20, r22\n movw r18, r0\n mulsu r21, r22\n"                  \
+  "sbc r25, %[z]\n add r19, r0\n adc r24, r1\n adc r25, %[z]\n mulsu r23, r20\n sbc r25, %[z]\n"   \
+  "add r19, r0\n adc r24, r1\n adc r25, %[z]\n add %[a0], r18\n adc %[a1], r19\n adc %[a2], r24\n" \
   "adc %[a3], r25\n adc %[a4], %[z]\n sbrc r25, 7\n dec %[a4]\n"
 #endif
 
@@ -262,7 +265,6 @@ MINUN_NOINLINE inline int64_t sum_pieces_56(const uint8_t* x, const int16_t* w, 
 #endif
 }
 
-
 // Decoded inputs in scratch, and the sum of a row. Each has
 //   unit()                          values count 2^unit
 //   fill(codes, count, plan, table) false: use the exact sums
@@ -287,7 +289,11 @@ struct ShortInputs {
         *out++ = code;
       } else {
         if (X::is_nar(code)) return false;
-        *out++ = decode(code);
+        if (X::kBits == 8 && code > 0 && code < 96) {
+          *out++ = static_cast<int16_t>(2 * code - 64);
+        } else {
+          *out++ = decode(code);
+        }
       }
     }
     return true;

@@ -31,7 +31,11 @@ class ExactSumOf {
     for (int i = 0; i < kLimbs; ++i) limb_[i] = 0;
   }
 
-  void add(Decoded value) { add_magnitude(value.mantissa, value.exponent); }
+  void add(Decoded value) {
+    const bool negative = value.mantissa < 0;
+    const uint32_t magnitude = static_cast<uint32_t>(value.mantissa);
+    put(negative, negative ? 0u - magnitude : magnitude, static_cast<unsigned>(value.exponent - MinExponent));
+  }
 
   // The product of the mantissas must fit 32 bits; posits and fixed-point of up to 16 bits do.
   void add_product(Decoded a, Decoded b) {
@@ -49,13 +53,13 @@ class ExactSumOf {
     const bool negative = value < 0;
     const uint64_t magnitude = negative ? 0u - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
     const unsigned shift = static_cast<unsigned>(exponent - MinExponent);
-    add_bits(negative, static_cast<uint32_t>(magnitude), shift);
-    if (magnitude >> 32) add_bits(negative, static_cast<uint32_t>(magnitude >> 32), shift + 32);
+    put(negative, static_cast<uint32_t>(magnitude), shift);
+    if (magnitude >> 32) put(negative, static_cast<uint32_t>(magnitude >> 32), shift + 32);
   }
 
   // One rounding of the sum.
   template <class Out>
-  MINUN_NOINLINE typename Out::Code round() {
+  MINUN_NOINLINE typename Out::Code(round)() {  // in parentheses: Arduino has a macro of that name
     const bool negative = make_magnitude();
     int top = kLimbs - 1;
     while (top >= 0 && limb_[top] == 0) --top;
@@ -114,8 +118,14 @@ class ExactSumOf {
   MINUN_INLINE void add_magnitude(int32_t mantissa, int16_t exponent) {
     const bool negative = mantissa < 0;
     const uint32_t magnitude = negative ? 0u - static_cast<uint32_t>(mantissa) : static_cast<uint32_t>(mantissa);
+#if defined(__AVR__)  // where code is dearer than a call
+    put(negative, magnitude, static_cast<unsigned>(exponent - MinExponent));
+#else
     add_bits(negative, magnitude, static_cast<unsigned>(exponent - MinExponent));
+#endif
   }
+
+  MINUN_NOINLINE void put(bool negative, uint32_t magnitude, unsigned shift) { add_bits(negative, magnitude, shift); }
 
   MINUN_INLINE void add_bits(bool negative, uint32_t magnitude, unsigned shift) {
     if (magnitude == 0) return;
@@ -187,7 +197,7 @@ class ExactSumOf<MinExponent, MaxExponent, true> {
     sum_ += static_cast<int64_t>(static_cast<uint64_t>(value) << (exponent - MinExponent));
   }
   template <class Out>
-  typename Out::Code round() {
+  typename Out::Code(round)() {  // in parentheses: Arduino has a macro of that name
     return encode64<Out>(sum_, MinExponent);
   }
   template <class Out>

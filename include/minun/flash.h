@@ -26,7 +26,8 @@ MINUN_INLINE T flash_load(const T* address) {
     uint8_t bytes[sizeof(T)];
   } read;
   const uint8_t* next = reinterpret_cast<const uint8_t*>(address);
-  for (uint8_t i = 0; i < sizeof(T); ++i) __asm__("lpm %0, Z+" : "=r"(read.bytes[i]), "+z"(next));
+  for (uint8_t i = 0; i < sizeof(T); ++i) __asm__("lpm %0, Z+"
+                                                  : "=r"(read.bytes[i]), "+z"(next));
   return read.value;
 #else
   return *address;

@@ -40,7 +40,8 @@ struct SignedOfBytes<4> {
   typedef int32_t Type;
 };
 
-constexpr int storage_bytes(int bits) { return bits <= 8 ? 1 : bits <= 16 ? 2 : 4; }
+constexpr int storage_bytes(int bits) { return bits <= 8 ? 1 : bits <= 16 ? 2
+                                                                          : 4; }
 
 }  // namespace detail
 

@@ -16,7 +16,8 @@ struct Clip {
   typename Out::Code high;
 
   MINUN_INLINE typename Out::Code operator()(typename Out::Code code) const {
-    return code < low ? low : code > high ? high : code;
+    return code < low ? low : code > high ? high
+                                          : code;
   }
 };
 

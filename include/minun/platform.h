@@ -50,15 +50,20 @@ MINUN_INLINE int leading_zeros(uint32_t bits) {
 // every core gives the host's bits whatever its -ffp-contract.
 MINUN_INLINE float rounded(float value) {
 #if defined(__ARM_FP) && !defined(__SOFTFP__) && defined(__ARM_PCS_VFP)
-  __asm__("" : "+t"(value));
+  __asm__(""
+          : "+t"(value));
 #elif defined(__SSE__)
-  __asm__("" : "+x"(value));
+  __asm__(""
+          : "+x"(value));
 #elif defined(__aarch64__)
-  __asm__("" : "+w"(value));
+  __asm__(""
+          : "+w"(value));
 #elif defined(__AVR__) || defined(__arm__)
-  __asm__("" : "+r"(value));
+  __asm__(""
+          : "+r"(value));
 #else
-  __asm__("" : "+m"(value));
+  __asm__(""
+          : "+m"(value));
 #endif
   return value;
 }

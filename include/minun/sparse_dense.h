@@ -47,7 +47,8 @@ MINUN_NOINLINE void sparse_dense_float(const typename X::Code* x, const typename
         ++weight;
         ++column;
       }
-      *y++ = Out::from_float(sum < low ? low : sum > high ? high : sum);
+      *y++ = Out::from_float(sum < low ? low : sum > high ? high
+                                                          : sum);
     }
   }
 }

@@ -87,22 +87,22 @@ struct Assembly {
 };
 
 #if defined(MINUN_ASM_THUMB2)
-#define MINUN_ASSEMBLY(METHOD, DENSE, DENSE_STEPS, CONV, CONV_STEPS)                                                                \
-  template <>                                                                                              \
-  struct Assembly<METHOD> {                                                                                \
-    typedef METHOD M;                                                                                      \
-    static MINUN_INLINE int dense(M::Sum* sums, const M::Value* x, const M::Weight* w, int count,         \
-                                  const M::Entry* table) {                                                 \
-      const int turns = count / DENSE_STEPS; \
-      if (turns > 0) DENSE(sums, x, w, table, turns);                                                    \
-      return turns * DENSE_STEPS;                                                                                       \
-    }                                                                                                      \
-    static MINUN_INLINE int conv(M::Sum* sums, const M::Value* x, const M::Weight* w, int count,          \
-                                 const M::Entry* table) {                                                  \
-      const int turns = count / CONV_STEPS; \
-      if (turns > 0) CONV(sums, x, w, table, turns);                                                     \
-      return turns * CONV_STEPS;                                                                                       \
-    }                                                                                                      \
+#define MINUN_ASSEMBLY(METHOD, DENSE, DENSE_STEPS, CONV, CONV_STEPS)                              \
+  template <>                                                                                     \
+  struct Assembly<METHOD> {                                                                       \
+    typedef METHOD M;                                                                             \
+    static MINUN_INLINE int dense(M::Sum* sums, const M::Value* x, const M::Weight* w, int count, \
+                                  const M::Entry* table) {                                        \
+      const int turns = count / DENSE_STEPS;                                                      \
+      if (turns > 0) DENSE(sums, x, w, table, turns);                                             \
+      return turns * DENSE_STEPS;                                                                 \
+    }                                                                                             \
+    static MINUN_INLINE int conv(M::Sum* sums, const M::Value* x, const M::Weight* w, int count,  \
+                                 const M::Entry* table) {                                         \
+      const int turns = count / CONV_STEPS;                                                       \
+      if (turns > 0) CONV(sums, x, w, table, turns);                                              \
+      return turns * CONV_STEPS;                                                                  \
+    }                                                                                             \
   }
 typedef Plain<int16_t, int8_t, int32_t> Plain16x8;
 typedef Plain<int8_t, int8_t, int32_t> Plain8x8;

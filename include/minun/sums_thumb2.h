@@ -32,23 +32,23 @@ namespace minun {
 #define MINUN_MAC64(LOAD, AT, VALUE, LOW, HIGH) \
   LOAD " r12, [r2" AT "\n" VALUE "smlal " LOW ", " HIGH ", lr, r12\n"
 
-#define MINUN_STEP32(ONE, ONE_AT, LOAD, VALUE, A0, A1, A2, A3)                                  \
+#define MINUN_STEP32(ONE, ONE_AT, LOAD, VALUE, A0, A1, A2, A3)                                     \
   ONE " lr, [r1" ONE_AT "\n" MINUN_MAC32(LOAD, A0, VALUE, "r4") MINUN_MAC32(LOAD, A1, VALUE, "r5") \
       MINUN_MAC32(LOAD, A2, VALUE, "r6") MINUN_MAC32(LOAD, A3, VALUE, "r7")
-#define MINUN_STEP64(ONE, ONE_AT, LOAD, VALUE, A0, A1, A2, A3)                                              \
+#define MINUN_STEP64(ONE, ONE_AT, LOAD, VALUE, A0, A1, A2, A3)                                                 \
   ONE " lr, [r1" ONE_AT "\n" MINUN_MAC64(LOAD, A0, VALUE, "r4", "r5") MINUN_MAC64(LOAD, A1, VALUE, "r6", "r7") \
       MINUN_MAC64(LOAD, A2, VALUE, "r8", "r9") MINUN_MAC64(LOAD, A3, VALUE, "r10", "r11")
 
 // One turn: four steps of STEP. P1..P4: where the single elements are; interleaved elements are S bytes.
-#define MINUN_TURN_BYTES(STEP, ONE, P1, P2, P3, P4, LOAD, VALUE)                     \
-  STEP(ONE, P1, LOAD, VALUE, "], #16", ", #-15]", ", #-14]", ", #-13]")              \
-  STEP(ONE, P2, LOAD, VALUE, ", #-12]", ", #-11]", ", #-10]", ", #-9]")              \
-  STEP(ONE, P3, LOAD, VALUE, ", #-8]", ", #-7]", ", #-6]", ", #-5]")                 \
+#define MINUN_TURN_BYTES(STEP, ONE, P1, P2, P3, P4, LOAD, VALUE)        \
+  STEP(ONE, P1, LOAD, VALUE, "], #16", ", #-15]", ", #-14]", ", #-13]") \
+  STEP(ONE, P2, LOAD, VALUE, ", #-12]", ", #-11]", ", #-10]", ", #-9]") \
+  STEP(ONE, P3, LOAD, VALUE, ", #-8]", ", #-7]", ", #-6]", ", #-5]")    \
   STEP(ONE, P4, LOAD, VALUE, ", #-4]", ", #-3]", ", #-2]", ", #-1]")
-#define MINUN_TURN_HALVES(STEP, ONE, P1, P2, P3, P4, LOAD, VALUE)                    \
-  STEP(ONE, P1, LOAD, VALUE, "], #32", ", #-30]", ", #-28]", ", #-26]")              \
-  STEP(ONE, P2, LOAD, VALUE, ", #-24]", ", #-22]", ", #-20]", ", #-18]")             \
-  STEP(ONE, P3, LOAD, VALUE, ", #-16]", ", #-14]", ", #-12]", ", #-10]")             \
+#define MINUN_TURN_HALVES(STEP, ONE, P1, P2, P3, P4, LOAD, VALUE)        \
+  STEP(ONE, P1, LOAD, VALUE, "], #32", ", #-30]", ", #-28]", ", #-26]")  \
+  STEP(ONE, P2, LOAD, VALUE, ", #-24]", ", #-22]", ", #-20]", ", #-18]") \
+  STEP(ONE, P3, LOAD, VALUE, ", #-16]", ", #-14]", ", #-12]", ", #-10]") \
   STEP(ONE, P4, LOAD, VALUE, ", #-8]", ", #-6]", ", #-4]", ", #-2]")
 #define MINUN_ONE_BYTES "], #4", ", #-3]", ", #-2]", ", #-1]"
 #define MINUN_ONE_HALVES "], #8", ", #-6]", ", #-4]", ", #-2]"
@@ -57,11 +57,11 @@ namespace minun {
 
 // Convolution with a weight that has to be decoded: the weight, decoded, in r12 (r0 is free for it); four patches in
 // two pairs. r0 is needed, so the turns are counted on the stack.
-#define MINUN_PAIRS                                                       \
-  "ldm r1!, {r0, lr}\n smlal r4, r5, r0, r12\n smlal r6, r7, lr, r12\n"   \
+#define MINUN_PAIRS                                                     \
+  "ldm r1!, {r0, lr}\n smlal r4, r5, r0, r12\n smlal r6, r7, lr, r12\n" \
   "ldm r1!, {r0, lr}\n smlal r8, r9, r0, r12\n smlal r10, r11, lr, r12\n"
 #define MINUN_ENTER_PAIRS "push {r0, r4-r11, lr}\n ldm r0, {r4-r11}\n 1:\n"
-#define MINUN_LEAVE_PAIRS                                                                           \
+#define MINUN_LEAVE_PAIRS                                                                        \
   "ldr r0, [sp, #40]\n subs r0, #1\n str r0, [sp, #40]\n bne 1b\n pop {r0}\n stm r0, {r4-r11}\n" \
   "pop {r4-r11, pc}\n"
 #define MINUN_FOUR_TIMES(TEXT) TEXT TEXT TEXT TEXT
@@ -69,12 +69,15 @@ namespace minun {
 
 #define MINUN_ENTER_PAIRED "push {r0, r4-r11, lr}\n ldr r12, [sp, #40]\n ldm r0, {r4-r7}\n 1:\n"
 #define MINUN_LEAVE_PAIRED "subs r12, #1\n bne 1b\n pop {r0}\n stm r0, {r4-r7}\n pop {r4-r11, pc}\n"
-#define MINUN_PAIRED_ROW(AT, SUM)                                                        \
-  "ldr r10, [r2" AT "\n sxtb16 r11, r10\n sxtb16 r10, r10, ror #8\n"                    \
+#define MINUN_PAIRED_ROW(AT, SUM)                  \
+  "ldr r10, [r2" AT                                \
+  "\n sxtb16 r11, r10\n sxtb16 r10, r10, ror #8\n" \
   "smlad " SUM ", r11, r8, " SUM "\n smlad " SUM ", r10, r9, " SUM "\n"
-#define MINUN_PAIRED_ROWS                                                                \
-  MINUN_PAIRED_ROW("], #16", "r4") MINUN_PAIRED_ROW(", #-12]", "r5")                     \
-  MINUN_PAIRED_ROW(", #-8]", "r6") MINUN_PAIRED_ROW(", #-4]", "r7")
+#define MINUN_PAIRED_ROWS           \
+  MINUN_PAIRED_ROW("], #16", "r4")  \
+  MINUN_PAIRED_ROW(", #-12]", "r5") \
+  MINUN_PAIRED_ROW(", #-8]", "r6")  \
+  MINUN_PAIRED_ROW(", #-4]", "r7")
 
 // A template so that the linker keeps one copy for all models.
 template <int Copy = 0>
@@ -159,16 +162,16 @@ struct Thumb2 {
   }
 
 // A piecewise weight needs a second register for its table entry; r0 is taken, so turns are counted on the stack.
-#define MINUN_PIECE(AT, LOW, HIGH)                                                                   \
-  "ldrsh r12, [r2" AT "\n asr r0, r12, #8\n ldr r0, [r3, r0, lsl #2]\n lsl r12, r12, r0\n"          \
+#define MINUN_PIECE(AT, LOW, HIGH)                                     \
+  "ldrsh r12, [r2" AT                                                  \
+  "\n asr r0, r12, #8\n ldr r0, [r3, r0, lsl #2]\n lsl r12, r12, r0\n" \
   "add r12, r12, r0, asr #8\n smlal " LOW ", " HIGH ", lr, r12\n"
-#define MINUN_STEP_PIECES(ONE, ONE_AT, LOAD, VALUE, A0, A1, A2, A3)                              \
-  ONE " lr, [r1" ONE_AT "\n" MINUN_PIECE(A0, "r4", "r5") MINUN_PIECE(A1, "r6", "r7")                \
+#define MINUN_STEP_PIECES(ONE, ONE_AT, LOAD, VALUE, A0, A1, A2, A3)                  \
+  ONE " lr, [r1" ONE_AT "\n" MINUN_PIECE(A0, "r4", "r5") MINUN_PIECE(A1, "r6", "r7") \
       MINUN_PIECE(A2, "r8", "r9") MINUN_PIECE(A3, "r10", "r11")
   static MINUN_NAKED void piecewise(int64_t*, const int32_t*, const int16_t*, const int32_t*, int) {
     __asm__ volatile("add r3, r3, #512\n" MINUN_ENTER_PAIRS MINUN_EXPAND(
-        MINUN_TURN_HALVES, MINUN_STEP_PIECES, "ldr", MINUN_ONE_WORDS, "", "") MINUN_EXPAND(
-        MINUN_TURN_HALVES, MINUN_STEP_PIECES, "ldr", MINUN_ONE_WORDS, "", "") MINUN_LEAVE_PAIRS);
+        MINUN_TURN_HALVES, MINUN_STEP_PIECES, "ldr", MINUN_ONE_WORDS, "", "") MINUN_EXPAND(MINUN_TURN_HALVES, MINUN_STEP_PIECES, "ldr", MINUN_ONE_WORDS, "", "") MINUN_LEAVE_PAIRS);
   }
 #undef MINUN_PIECE
 #undef MINUN_STEP_PIECES

@@ -12,7 +12,9 @@
 
 namespace minun {
 
-enum Readiness { kFast, kSlow, kNaR };
+enum Readiness { kFast,
+                 kSlow,
+                 kNaR };
 
 // What the constants of a layer allow, worked out when the code is generated.
 struct SumPlan {
@@ -214,7 +216,8 @@ struct RoundFixed {
     if (kDrop <= 0 || kDrop >= width) return clip(slow(sum));
     const int drop = kDrop > 0 && kDrop < width ? kDrop : 1;
     const Sum value = (sum >> drop) + ((sum >> (drop - 1)) & 1);
-    return value > clip.high ? clip.high : value < clip.low ? clip.low : static_cast<typename Out::Code>(value);
+    return value > clip.high ? clip.high : value < clip.low ? clip.low
+                                                            : static_cast<typename Out::Code>(value);
   }
 
  private:
