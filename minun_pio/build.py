@@ -25,6 +25,7 @@ from minun_pio.search.assignment_json import assignment_json
 from minun_pio.search.choose import calibration, choose, classes_of
 from minun_pio.search.measure import agreement
 from minun_pio.search.space import Assignment, Outcome
+from minun_pio.simulate.assign import scoped_tensors
 from minun_pio.simulate.legalise import Legal, legalise
 from minun_pio.simulate.reference import reference
 from minun_pio.simulate.run import Cache, encode_inputs, run_codes
@@ -147,7 +148,7 @@ def summarise(
     graph: Graph,
 ) -> dict[str, Any]:
     """What was decided, as JSON. Nothing that differs between two equal builds."""
-    roles = {name: "input" for name in graph.inputs} | {name: "constant" for name in graph.constants}
+    scoped = {s.name: s for s in scoped_tensors(graph)}
     found: dict[str, Any] = {
         "model": config.name,
         "target": target.key,
@@ -158,8 +159,8 @@ def summarise(
             {
                 "name": name,
                 "format": fmt,
-                "shape": list(graph.tensors[name].shape) if name in graph.tensors else None,
-                "role": roles.get(name, "computed"),
+                "shape": list(scoped[name].tensor.shape) if name in scoped else None,
+                "role": scoped[name].role if name in scoped else "converted",
             }
             for name, fmt in program.formats.items()
         ],
