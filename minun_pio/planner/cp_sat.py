@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import time
-
 from minun_pio.errors import missing_extra
 from minun_pio.planner.exact import solve
 from minun_pio.planner.instance import Answer, Budget, Instance, bound, top
@@ -20,7 +18,9 @@ def cp_sat(inst: Instance, budget: Budget) -> Answer:
     except ImportError:
         raise missing_extra("ortools", "ortools", "planner 'cp-sat'") from None
     low = bound(inst)
-    first = solve(inst, Budget(deadline=time.perf_counter(), target=budget.target, seed=budget.seed))
+    first = solve(
+        inst, Budget(deadline=budget.clock(), target=budget.target, seed=budget.seed, clock=budget.clock)
+    )
     if first.height <= max(low, budget.target):
         return first
     model = cp_model.CpModel()
@@ -46,7 +46,7 @@ def cp_sat(inst: Instance, budget: Budget) -> Answer:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = budget.seed
-    solver.parameters.max_time_in_seconds = max(0.01, budget.deadline - time.perf_counter())
+    solver.parameters.max_time_in_seconds = max(0.01, budget.deadline - budget.clock())
     outcome = solver.Solve(model)
     proven = max(low, int(solver.BestObjectiveBound() + 0.5)) if outcome != cp_model.UNKNOWN else low
     if outcome not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

@@ -9,8 +9,6 @@ to `coarseness` bytes; 1 is exact.
 
 from __future__ import annotations
 
-import time
-
 from minun_pio.planner.instance import Answer, Budget, Instance, bound, scaled, top
 from minun_pio.planner.problem import bad
 
@@ -155,7 +153,7 @@ class _Cover:
         while True:
             if forward:
                 self.budget.nodes += 1
-                if self.budget.nodes & 15 == 0 and time.perf_counter() > self.budget.deadline:
+                if self.budget.nodes & 15 == 0 and self.budget.over:
                     return None
                 if self.right[0] == 0:
                     offsets = [0] * self.count

@@ -15,15 +15,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from minun_pio.planner.domains import Outcome
-from minun_pio.planner.finder import Finder
+from minun_pio.planner.finder import FIRST_NODES as FIRST_RUN
+from minun_pio.planner.finder import RANKS, Finder
 from minun_pio.planner.greedy import portfolio
 from minun_pio.planner.instance import Answer, Budget, Instance, bound, fused, part, scaled, top
 from minun_pio.planner.live import parts
 from minun_pio.planner.prover import FIRST_NODES, Prover
 
 # Work is in microseconds of an ordinary machine, roughly; only the proportions matter.
-FIRST_SLICE = 30_000.0  # of the finder
-PROVER_SHARE, SLOW_PROVER_SHARE = 1.0, 0.2
+FIRST_SLICE = 8_000.0  # of the finder
+PROVER_SHARE, SLOW_PROVER_SHARE = 2.0, 0.2
 SLOW_PROVER = 600.0  # work for a node
 FIRST_PATIENCE = 2e5  # work on one capacity before another is tried
 
@@ -61,7 +62,7 @@ def _solve_part(inst: Instance, goal: int, budget: Budget) -> Answer:
     small, unit = scaled(inst)
     state = _Gap(offsets, height, low, -(-low // unit) - 1)
     duels: dict[int, Duel] = {}
-    patience = FIRST_PATIENCE
+    patience = max(FIRST_PATIENCE, 2 * RANKS * FIRST_RUN * len(small.sizes) * finder_cost(small))
     aims = {max(goal, x) // unit for x in (budget.target, budget.capacity or 0) if x > low}
 
     def attempt(capacity: int, work: float) -> Outcome:
@@ -114,6 +115,11 @@ def _fused(inst: Instance, goal: int, budget: Budget, best: Answer) -> Answer:
     return Answer(offsets, top(inst, offsets), best.proven)
 
 
+def finder_cost(inst: Instance) -> float:
+    """Of one node, in work."""
+    return 15 + 3 * sum(map(len, inst.near or ())) / len(inst.sizes)
+
+
 class Duel:
     """Finder and prover in turn on one capacity. Can be left and gone on with.
 
@@ -126,7 +132,7 @@ class Duel:
         self.proving = Prover(inst, capacity, budget).runs() if Prover.fits(inst, capacity) else None
         membership = sum(b - a for a, b in zip(inst.first, inst.last, strict=True))
         self.prover_cost = membership * (0.3 + capacity / 1000)  # of one node, in work
-        self.finder_cost = 15 + 3 * sum(map(len, inst.near or ())) / len(inst.sizes)
+        self.finder_cost = finder_cost(inst)
         slow = self.prover_cost > SLOW_PROVER
         self.share = SLOW_PROVER_SHARE if slow else PROVER_SHARE
         self.slice = FIRST_SLICE

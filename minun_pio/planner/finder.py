@@ -16,7 +16,6 @@ another rank, in which buffers that failed often come earlier.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterator
 
 from minun_pio.planner.domains import Cut, Outcome, components, members_of, offset_domains, smear
@@ -26,6 +25,7 @@ from minun_pio.planner.live import loads
 FAR = 1 << 60
 DOMAIN_UNITS = 1 << 14  # capacities up to this keep offset domains as bits
 TIGHT_SLACK = 64  # sections with at most this slack are filtered by subset sums
+RANKS = 6  # orders to begin with
 FIRST_NODES = 3  # a buffer, in a run limited by nodes
 FIRST_FAILURES = 12  # in a run limited by failures
 
@@ -92,6 +92,9 @@ class Finder:
             lambda i: (-tight[i], -size[i], i),
         ]
         by_rank = [sorted(n, key=key) for key in ranks]
+        nodes = FIRST_NODES * len(size)
+        for ranked in by_rank:
+            yield self.run(ranked, nodes, FAR)
         for ranked in by_rank:
             yield self.run(ranked, FAR, FIRST_FAILURES)
         peak = float(max(tight) or 1)
@@ -106,7 +109,7 @@ class Finder:
             lambda i: width[i] * share[i],
         ]
         chance, weight = random.Random(self.budget.seed), self.weight
-        nodes, deep, quick = FIRST_NODES * len(size), 0, 0
+        deep = quick = 0
         spent = [0, 0]  # nodes of runs limited by nodes, and by failures: kept at 1 to 3
         while True:
             value = chance.choice(values)
@@ -117,9 +120,7 @@ class Finder:
             before = self.budget.nodes
             if 3 * spent[0] <= spent[1]:
                 deep += 1
-                if deep <= len(by_rank):
-                    ranked = by_rank[deep - 1]
-                yield self.run(ranked, nodes * luby(max(1, deep - len(by_rank))), FAR)
+                yield self.run(ranked, nodes * luby(deep), FAR)
                 spent[0] += self.budget.nodes - before
             else:
                 quick += 1
@@ -135,7 +136,7 @@ class Finder:
         inst, capacity, budget = self.inst, self.capacity, self.budget
         size, first, last, near, members = inst.sizes, inst.first, inst.last, self.near, self.members
         gaps, pin, align, plain, saved = inst.gaps, inst.pin, inst.align, inst.plain, self.saved
-        domains, weight, deadline, now = self.domains, self.weight, budget.deadline, time.perf_counter
+        domains, weight, deadline, now = self.domains, self.weight, budget.deadline, budget.clock
         n = len(size)
         rank = [0] * n
         for k, i in enumerate(ranked):

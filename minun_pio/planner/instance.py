@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import NamedTuple
@@ -195,7 +195,7 @@ def fused(whole: Instance) -> tuple[Instance, list[int]]:
 class Budget:
     """How long a planner may go on, and what is good enough.
 
-    `deadline`: a `time.perf_counter()` value. `target`: stop at the first plan no higher than this; 0 goes
+    `deadline`: a value of `clock`, in seconds. `target`: stop at the first plan no higher than this; 0 goes
     on to the lower bound. `capacity`: what there is; a plan that fits is looked for beside the lowest one.
     `nodes` counts the search nodes visited.
     """
@@ -204,12 +204,13 @@ class Budget:
     target: int = 0
     capacity: int | None = None
     seed: int = 0
+    clock: Callable[[], float] = time.perf_counter
     nodes: int = 0
     notes: list[str] = field(default_factory=list)
 
     @property
     def over(self) -> bool:
-        return time.perf_counter() > self.deadline
+        return self.clock() > self.deadline
 
 
 @dataclass(frozen=True)

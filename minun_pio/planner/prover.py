@@ -10,7 +10,6 @@ For plain instances of up to `UNIT_LIMIT` units; alignment and pins only cut the
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 from minun_pio.planner.domains import Cut, Outcome, members_of, offset_domains, smear
@@ -51,7 +50,7 @@ class Prover:
         """One search, cut after so many nodes. One function, as in the finder, for speed."""
         inst, capacity, budget = self.inst, self.capacity, self.budget
         size, first, last, near, members = inst.sizes, inst.first, inst.last, self.near, self.members
-        weight, deadline, now = self.weight, budget.deadline, time.perf_counter
+        weight, deadline, now = self.weight, budget.deadline, budget.clock
         n = len(size)
         full = (1 << capacity) - 1
         domain = self.domains[:]
