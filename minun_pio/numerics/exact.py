@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from minun_pio.errors import MinunError
 from minun_pio.numerics import tflite
 from minun_pio.numerics.affine import Affine
+from minun_pio.numerics.depthwise import depthwise
 from minun_pio.numerics.elementwise import (
     add,
     clamp_codes,
@@ -136,6 +137,11 @@ def conv(
             return np.concatenate(
                 [conv(part, x_format, w, w_format, bias, bias_format, out, window, groups) for part in parts]
             )
+    if groups > 1 and per_in == 1 and isinstance(x_format, Posit | Fixed):
+        fw, fo = _exact(w_format), _exact(out)
+        _one_family(x_format, fw, fo, *(() if bias_format is None else (bias_format,)))
+        added = bias_row(bias, None if bias_format is None else _exact(bias_format), out_channels)
+        return depthwise(image, x_format, kernels, fw, added, fo, window)
     for group in range(groups):
         part = image if groups == 1 else image[..., group * per_in : (group + 1) * per_in]
         chosen = slice(group * per_out, (group + 1) * per_out)

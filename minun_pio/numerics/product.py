@@ -127,7 +127,7 @@ def _round_block(
         magnitude = largest if norms is None else norms[:, None] * w.norm
         if bias is not None:
             magnitude = magnitude + np.abs(bias.values)
-        error = np.multiply(magnitude, ERROR_FACTOR * _relative_error(w.values.shape[1]))
+        error = np.multiply(magnitude, ERROR_FACTOR * relative_error(w.values.shape[1]))
     codes, doubtful = round_sums(total, error, out)
     result[...] = codes
     if doubtful is None or not doubtful.any():
@@ -148,7 +148,7 @@ def _fits_single(total: NDArray[Any], unit: int, bias: Bias | None) -> bool:
     return float(np.abs(total).max()) + bias.largest <= 2.0 ** (24 + unit)
 
 
-def _relative_error(depth: int) -> float:
+def relative_error(depth: int) -> float:
     """The error of a float64 sum of `depth` products and a bias, relative to |x||w| + |b|, in any order."""
     return (depth + 4) * 2.0**-53 * (1 + 2.0**-20)
 
@@ -165,7 +165,7 @@ def _settle(x: Rows, w: Columns, bias: Bias | None, out: Exact, doubts: _Doubts,
         magnitude += np.abs(bias.values[doubts.columns])
         units = np.minimum(units, lowest_bit_exponents(bias.values[doubts.columns]))
     undecided = (magnitude > np.exp2(np.minimum(53.0 + units, 1000.0))) & (units < NO_UNIT)
-    error = magnitude * _relative_error(x_values.shape[1])
+    error = magnitude * relative_error(x_values.shape[1])
     low, high = doubts.totals - error, doubts.totals + error
     undecided &= (out.encode(low) != out.encode(high)) | ((low <= 0) & (high >= 0))
     entries = np.nonzero(undecided)[0]
@@ -184,3 +184,9 @@ def _exact_sum(x: NDArray[np.float64], w: NDArray[np.float64], addend: float) ->
     nearest = math.fsum(terms)
     terms.append(-nearest)
     return nearest, math.fsum(terms)
+
+
+def code_of_sum(x: NDArray[np.float64], w: NDArray[np.float64], addend: float, out: Exact) -> int:
+    """The code of addend + x @ w, summed exactly and rounded once."""
+    nearest, rest = _exact_sum(x, w, addend)
+    return int(out.encode(odd_rounding.to_odd(np.asarray([nearest]), np.asarray([rest])))[0])

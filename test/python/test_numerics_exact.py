@@ -197,14 +197,15 @@ def test_sums_means_and_squared_distances_are_exact_before_their_rounding(fmt: E
                     assert distance[i, j, k] == code_of(fmt, sum_of_squares(point, centre))
 
 
+@pytest.mark.parametrize("kind", ["network", "wild", "tie", "nar"])
 @pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize(
     "fmt", [Posit(8, 0), Posit(8, 2), Posit(16, 1), Fixed(16, -12), Posit(32, 2)], ids=named
 )
-def test_convolution_is_the_dot_of_its_patches(fmt: ExactFormat, groups: int) -> None:
+def test_convolution_is_the_dot_of_its_patches(fmt: ExactFormat, groups: int, kind: str) -> None:
     rng = np.random.default_rng(8)
-    x, w = draw(fmt, (3, 7, 6, 4), "network", rng), draw(fmt, (4, 3, 2, 4 // groups), "network", rng)
-    bias = draw(fmt, (4,), "network", rng)
+    x, w = draw(fmt, (3, 7, 6, 4), kind, rng), draw(fmt, (4, 3, 2, 4 // groups), kind, rng)
+    bias = draw(fmt, (4,), kind, rng)
     window = exact.Window((3, 2), strides=(2, 1), pads=(1, 0, 2, 1), dilations=(1, 2))
     got = exact.conv(x, fmt, w, fmt, bias, fmt, fmt, window, groups)
     padded = np.zeros((3, 10, 7, 4), fmt.storage)
