@@ -41,7 +41,13 @@ _C_TYPES = {
     "float32": "float",
 }
 BOARD_FLAGS = ("-Os", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-Wno-div-by-zero")
-HOST_FLAGS = ("-O1", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-Wno-div-by-zero", "-ffp-contract=off")
+HOST_FLAGS = (
+    *BOARD_FLAGS[1:],
+    "-O1",
+    "-ffp-contract=off",
+    "-fsanitize=undefined",
+    "-fno-sanitize-recover=all",
+)
 
 
 @dataclass(frozen=True)
