@@ -4,10 +4,10 @@ against SoftPosit's C quire, in the same run.
 
     python benchmarks/host_matmul.py            # a table
     python benchmarks/host_matmul.py --json     # rows with format, shape, slowdown and speed-up
-    python benchmarks/host_matmul.py --check N  # N dot products a format against the quires, differences counted
+    python benchmarks/host_matmul.py --check N  # N dot products a format against the quires
 
-Times are CPU seconds of one thread, the best of several turns taken alternately; our time takes codes in and gives
-codes out. The convolution is measured against the sgemm of its patches alone, already laid out.
+Times are CPU seconds of one thread, the best of several turns taken alternately; our time takes codes in and
+gives codes out. The convolution is measured against the sgemm of its patches alone, already laid out.
 """
 
 from __future__ import annotations
