@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import traceback
+
 
 class MinunError(Exception):
     """A failure that is the input's, not the program's.
@@ -29,4 +32,17 @@ def missing_extra(package: str, extra: str, purpose: str) -> MinunError:
         "extra.missing",
         f"{purpose} needs the Python package '{package}', which is not installed; "
         f"run: pip install 'minun_pio[{extra}]'",
+    )
+
+
+def internal(error: BaseException) -> MinunError:
+    """The error for a failure that is the program's: what and where, in one line. Raises it again, with its
+    traceback, where `MINUN_DEBUG` is set."""
+    if os.environ.get("MINUN_DEBUG"):
+        raise error
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return MinunError(
+        "internal", f"this should not happen ({text}); with MINUN_DEBUG=1 there is more to report", place
     )

@@ -10,7 +10,7 @@ from importlib import import_module
 import click
 
 from minun_pio import __version__
-from minun_pio.errors import MinunError
+from minun_pio.errors import MinunError, internal
 
 COMMANDS = {
     "build": "Make the C++ of models for a board.",
@@ -64,10 +64,12 @@ def main() -> None:
         sys.exit(1)
     except ImportError as error:
         if error.name is None or error.name.startswith("minun_pio"):
-            raise
+            _stop(str(internal(error)), 1)
         _stop(f"the Python package '{error.name}' is missing; run: pip install {error.name}", 1)
     except OSError as error:
         _stop(f"{error.filename or 'file'}: {error.strerror or error} [file.error]", 1)
+    except Exception as error:
+        _stop(str(internal(error)), 1)
 
 
 def _stop(message: str, status: int) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from minun_pio.board.target import HOST, Target, core_of
-from minun_pio.errors import MinunError
+from minun_pio.errors import MinunError, internal
 from minun_pio.stamp import Generation, up_to_date
 
 _DONE = "MINUN_DONE"
@@ -51,12 +51,14 @@ def extend(
         _fail(project_env, missing_package(error, project_env.subst("$PYTHONEXE")))
     except OSError as error:
         _fail(project_env, f"{error.filename or 'file'}: {error.strerror or error} [file.error]")
+    except Exception as error:
+        _fail(project_env, str(internal(error)))
 
 
 def missing_package(error: ImportError, python: str) -> str:
     """What to run when PlatformIO's Python lacks a package that a search needs."""
     name = (error.name or str(error)).partition(".")[0]
-    packages = {"yaml": "pyyaml", "onnx": "onnx", "tflite": "tflite"}
+    packages = {"yaml": "pyyaml", "serial": "pyserial", "elftools": "pyelftools"}
     wanted = ["numpy", "pyyaml"]
     if packages.get(name, name) not in wanted:
         wanted.append(packages.get(name, name))
@@ -312,6 +314,9 @@ def _guarded(action: Callable[[], None]) -> int:
         return 1
     except ImportError as error:
         sys.stderr.write(f"Error: minun: {missing_package(error, sys.executable)}\n")
+        return 1
+    except Exception as error:
+        sys.stderr.write(f"Error: minun: {internal(error)}\n")
         return 1
     return 0
 

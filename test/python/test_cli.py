@@ -193,6 +193,17 @@ def test_every_failure_is_one_line_on_stderr(digits: Path, arguments: tuple[str,
     assert expected in failure(digits, *arguments)
 
 
+def test_what_should_not_happen_is_one_line_too_unless_it_is_asked_for(tmp_path: Path) -> None:
+    package = tmp_path / "minun_pio" / "cli"
+    shutil.copytree(ROOT / "minun_pio", tmp_path / "minun_pio", ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "boards.py").write_text("import click\n@click.command()\ndef boards():\n    [][1]\n")
+    done = run(tmp_path, "boards", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.startswith("minun: error: boards.py:4: this should not happen (IndexError: list index")
+    assert len(done.stderr.splitlines()) == 1
+    assert "Traceback" in run(tmp_path, "boards", PYTHONPATH=str(tmp_path), MINUN_DEBUG="1").stderr
+
+
 def test_a_platformio_board_manifest_serves_as_a_board(digits: Path, tmp_path: Path) -> None:
     manifest = {"build": {"cpu": "cortex-m4"}, "upload": {"maximum_ram_size": 65536, "maximum_size": 262144}}
     (tmp_path / "some_board.json").write_text(json.dumps(manifest))
