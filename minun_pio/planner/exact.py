@@ -63,6 +63,8 @@ def _solve_part(inst: Instance, goal: int, budget: Budget) -> Answer:
     state = _Gap(offsets, height, low, -(-low // unit) - 1)
     duels: dict[int, Duel] = {}
     patience = max(FIRST_PATIENCE, 2 * RANKS * FIRST_RUN * len(small.sizes) * finder_cost(small))
+    # a large instance mostly has its optimum at the bound: work in between would be lost
+    between = 1 / 4 if len(small.sizes) < 100 else 1 / 32
     aims = {max(goal, x) // unit for x in (budget.target, budget.capacity or 0) if x > low}
 
     def attempt(capacity: int, work: float) -> Outcome:
@@ -81,13 +83,13 @@ def _solve_part(inst: Instance, goal: int, budget: Budget) -> Answer:
 
     while open_(state.refuted + 1):
         # the least capacity that may do, what is good enough, then halfway up to the best known
-        attempt(state.refuted + 1, patience)
+        attempt(state.refuted + 1, patience / 4 if aims else patience)
         for aim in sorted(aims):
             if open_(aim):
                 attempt(aim, patience)
         floor = state.refuted
         while open_(capacity := (floor + 1 + (state.height - 1) // unit) // 2) and capacity > floor:
-            if not isinstance(attempt(capacity, patience / 4), list):
+            if not isinstance(attempt(capacity, patience * between), list):
                 floor = capacity
         patience *= 2
     return Answer(state.offsets, state.height, state.proven)

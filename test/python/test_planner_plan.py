@@ -21,6 +21,7 @@ from minun_pio.planner import (
     plan,
     violations,
 )
+from minun_pio.planner.models import one_after_the_other
 
 # MinUn's example, intervals closed: (size, first, last); bound 6, optimum 7
 GAP = [
@@ -283,3 +284,20 @@ def test_cp_sat_agrees_where_ortools_is_installed() -> None:
     pytest.importorskip("ortools", reason="the optional extra 'ortools' is not installed")
     answer = plan(gap_problem(), "cp-sat")
     assert (answer.height, answer.status) == (7, "optimal")
+
+
+def test_models_of_one_arena_share_all_bytes_but_their_state() -> None:
+    a = Problem((Buffer("x", 0, 2, 100), Buffer("state", 0, 2, 10)))
+    b = Problem((Buffer("x", 0, 3, 80), Buffer("y", 1, 3, 30)))
+    problem = one_after_the_other({"a": a, "b": b}, {"a": ("state",)})
+    answer = plan(problem)
+    assert answer.height == 120
+    state = answer.offsets["a/state"]
+    for name in ("b/x", "b/y"):
+        size = next(x.size for x in problem.buffers if x.id == name)
+        assert answer.offsets[name] >= state + 10 or answer.offsets[name] + size <= state
+
+
+def test_models_with_different_capacities_are_refused() -> None:
+    with pytest.raises(MinunError, match="different capacities"):
+        one_after_the_other({"a": Problem((), capacity=1), "b": Problem((), capacity=2)}, {})
