@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions in plain integers, for weights that the code generator has proven safe: four output positions at a time,
-// their patches decoded and interleaved in scratch, so that every weight is decoded once for four products. One group;
-// weights row-major. The four patches are read before the first of the four positions is written.
+// their patches decoded and interleaved in scratch, so that every weight is decoded once for four products. In
+// groups (depthwise too) one position and one group at a time. Weights row-major. What a turn reads is in scratch before
+// its first output is written.
 #ifndef MINUN_CONV_FAST_H
 #define MINUN_CONV_FAST_H
 
@@ -79,6 +80,47 @@ MINUN_INLINE void conv_by_four(const Code* x, const typename Method::Weight* w, 
   }
 }
 
+template <class Value, class Code, class Decoder>
+struct PutDecoded {
+  Value* out;
+  const Decoder* decode;
+  MINUN_INLINE void operator()(int index, Code code) { out[index] = (*decode)(code); }
+};
+
+// Any groups, depthwise among them: one position and one group at a time, its patch decoded in scratch.
+template <class Method, class Taps, class OutCode, class Code, class Decoder, class Rows>
+MINUN_INLINE void conv_by_group(const Code* x, const typename Method::Weight* w, OutCode* y,
+                                typename Method::Value* values, const typename Method::Entry* table,
+                                const ConvShape& shape, Code zero, const Decoder& decode, Rows& rows) {
+  const int count = shape.patch_elements();
+  const int outputs = shape.group_outputs();
+  for (int row = 0; row < shape.out_height; ++row) {
+    for (int column = 0; column < shape.out_width; ++column) {
+      rows.begin();
+      const typename Method::Weight* weights = w;
+      int channel = 0;
+      for (int group = 0; group < shape.groups; ++group) {
+        PutDecoded<typename Method::Value, Code, Decoder> put = {values, &decode};
+        for_patch<Taps>(x, shape, row, column, group, zero, put);
+        for (int n = 0; n < outputs; ++n, ++channel, weights += count) {
+          *y++ = rows.one(row_sum<Method>(values, weights, count, table), channel);
+        }
+      }
+    }
+  }
+}
+
+template <class Method, class Taps, class OutCode, class Code, class Decoder, class Rows>
+MINUN_INLINE void conv_fast(const Code* x, const typename Method::Weight* w, OutCode* y,
+                            typename Method::Value* values, const typename Method::Entry* table,
+                            const ConvShape& shape, Code zero, const Decoder& decode, Rows& rows, bool grouped) {
+  if (grouped) {
+    conv_by_group<Method, Taps>(x, w, y, values, table, shape, zero, decode, rows);
+  } else {
+    conv_by_four<Method, Taps>(x, w, y, values, table, shape, zero, decode, rows);
+  }
+}
+
 template <class Out, class Sum>
 MINUN_NOINLINE void round_strided(const Sum* sums, int count, int unit, Clip<Out> clip, typename Out::Code* y,
                                   int stride) {
@@ -95,6 +137,9 @@ struct PlainRows {
   MINUN_INLINE void start(Sum* sums, int channel) const {
     const Sum value = bias != 0 ? flash_load(bias + channel) : 0;
     sums[0] = sums[1] = sums[2] = sums[3] = value;
+  }
+  MINUN_INLINE typename Out::Code one(Sum sum, int channel) const {
+    return to_code(static_cast<Sum>(bias != 0 ? sum + flash_load(bias + channel) : sum), channel);
   }
   MINUN_INLINE void finish(const Sum* sums, int channel, typename Out::Code* y, int stride, int count) const {
     for (int i = 0; i < count; ++i, y += stride) *y = to_code(sums[i], channel);
@@ -143,6 +188,12 @@ struct LongRows {
     if (additions.place != additions.end && flash_load(additions.place) == static_cast<uint16_t>(channel)) add_exceptions(sums, channel);
     round_strided<Out>(sums, count, unit, clip, y, stride);
   }
+  MINUN_INLINE typename Out::Code one(int64_t sum, int channel) {
+    additions.finish_row(&sum, channel);
+    typename Out::Code code;
+    round_strided<Out>(&sum, 1, unit, clip, &code, 1);
+    return code;
+  }
   MINUN_NOINLINE void add_exceptions(int64_t* sums, int channel) {
     const uint16_t* at = additions.place;
     const int32_t* exception = additions.exception;
@@ -170,8 +221,8 @@ struct LongRows {
 
 }  // namespace detail
 
-// posit<8,0>: `w` codes, scratch 8 * patch_elements() bytes. `bias` counts 2^Unit as the products do; B is its format.
-template <class Out, class X, class W, class B, class Taps, class Method, int Unit>
+// posit<8,0>: `w` codes, scratch 8 * patch_elements() bytes (half in groups). `bias` counts 2^Unit as the products do; B is its format.
+template <class Out, class X, class W, class B, class Taps, class Method, int Unit, bool Grouped>
 MINUN_NOINLINE void conv_short(const typename X::Code* x, const typename W::Code* w, const int32_t* bias,
                                typename Out::Code* y, void* scratch, const typename Method::Entry* table,
                                const ConvShape& shape, Clip<Out> clip) {
@@ -185,19 +236,19 @@ MINUN_NOINLINE void conv_short(const typename X::Code* x, const typename W::Code
     return;
   }
   detail::PlainRows<Out, int32_t, detail::RoundShort<Out, Unit> > rows = {bias, {clip}};
-  detail::conv_by_four<Method, Taps>(x, w, y, static_cast<typename Method::Value*>(scratch), table, shape,
-                                     static_cast<typename X::Code>(0), decode, rows);
+  detail::conv_fast<Method, Taps>(x, w, y, static_cast<typename Method::Value*>(scratch), table, shape,
+                                     static_cast<typename X::Code>(0), decode, rows, Grouped);
 }
 
-// Fixed-point: scratch 4 * patch_elements() codes.
-template <class Out, class Taps, class Method, int Unit>
+// Fixed-point: scratch 4 * patch_elements() codes (a quarter in groups).
+template <class Out, class Taps, class Method, int Unit, bool Grouped>
 MINUN_NOINLINE void conv_fixed(const typename Method::Value* x, const typename Method::Weight* w,
                                const typename Method::Sum* bias, typename Out::Code* y, void* scratch,
                                const ConvShape& shape, Clip<Out> clip) {
   detail::PlainRows<Out, typename Method::Sum, detail::RoundFixedRow<Out, Unit> > rows = {bias, {clip}};
-  detail::conv_by_four<Method, Taps>(x, w, y, static_cast<typename Method::Value*>(scratch),
+  detail::conv_fast<Method, Taps>(x, w, y, static_cast<typename Method::Value*>(scratch),
                                      static_cast<const int8_t*>(0), shape, static_cast<typename Method::Value>(0),
-                                     detail::AsIs(), rows);
+                                     detail::AsIs(), rows, Grouped);
 }
 
 // TensorFlow Lite's int8: scratch 4 * patch_elements() bytes.
@@ -211,9 +262,9 @@ MINUN_NOINLINE void conv_quantised8(const int8_t* x, const int8_t* w, const int3
                                                              detail::AsIs(), rows);
 }
 
-// All other posits: scratch 16 * patch_elements() bytes. Where the input does not fit the plan, the layer is summed
+// All other posits: scratch 16 * patch_elements() bytes (a quarter in groups). Where the input does not fit the plan, the layer is summed
 // exactly (counted by MINUN_SLOW_PATH).
-template <class Out, class X, class W, class B, class Taps, class Method, class Decoder>
+template <class Out, class X, class W, class B, class Taps, class Method, class Decoder, bool Grouped>
 MINUN_NOINLINE void conv_long(const typename X::Code* x, const typename W::Code* w, const int64_t* bias,
                               typename Out::Code* y, void* scratch, const typename Method::Entry* table,
                               const ConvShape& shape, Clip<Out> clip, const SumPlan& plan,
@@ -233,7 +284,7 @@ MINUN_NOINLINE void conv_long(const typename X::Code* x, const typename W::Code*
       exceptions.values,
       plan.weight_unit + decode.unit(),
       clip};
-  detail::conv_by_four<Method, Taps>(x, w, y, values, table, shape, static_cast<typename X::Code>(0), decode, rows);
+  detail::conv_fast<Method, Taps>(x, w, y, values, table, shape, static_cast<typename X::Code>(0), decode, rows, Grouped);
 }
 
 }  // namespace minun

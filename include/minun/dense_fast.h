@@ -71,6 +71,16 @@ struct Additions {
     }
   }
 
+  // A row whose sum began at zero.
+  MINUN_INLINE void finish_row(int64_t* sum, int n) {
+    if (at_start()) {
+      if (bias != 0) *sum += flash_load(bias + n);
+    } else {
+      later(sum, n, 1);
+    }
+    if (place != end && static_cast<int>(flash_load(place)) == n) add_exceptions(sum, n, 1);
+  }
+
   MINUN_INLINE void finish(int64_t* sums, int n, int count) {
     if (!at_start()) later(sums, n, count);
     if (place != end && static_cast<int>(flash_load(place)) < n + count) add_exceptions(sums, n, count);

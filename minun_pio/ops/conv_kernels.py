@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which fast convolution a layer's constants allow; None where only the exact sum is right, or in groups."""
+"""Which fast convolution a layer's constants allow; None where only the exact sum is right."""
 
 from __future__ import annotations
 
@@ -33,15 +33,14 @@ def choose_conv(
 ) -> Chosen | None:
     """The cheapest kernel whose sums are proven exact; `values` are the weights in the kernel's order."""
     x, w, out = binding.formats[0], binding.formats[1], binding.out_formats[0]
-    if groups != 1:
-        return None
-    lanes = _LANES * patch_elements
+    lanes = (_LANES if groups == 1 else 1) * patch_elements
+    grouped = "false" if groups == 1 else "true"
     if isinstance(x, Fixed) and isinstance(w, Fixed) and isinstance(out, Fixed):
-        return _fixed(binding, x, w, out, shape, taps, lanes, values)
+        return _fixed(binding, x, w, out, shape, taps, lanes, values, grouped)
     if isinstance(x, Posit) and isinstance(w, Posit) and isinstance(out, Posit) and max(x.n, w.n) <= 16:
         codes = encoded(values, w).reshape(values.shape[0], -1)
-        short = _short(binding, x, w, out, shape, taps, lanes, codes)
-        return short or _long(binding, x, w, out, shape, taps, lanes, codes)
+        short = _short(binding, x, w, out, shape, taps, lanes, codes, grouped)
+        return short or _long(binding, x, w, out, shape, taps, lanes, codes, grouped)
     return None
 
 
@@ -54,6 +53,7 @@ def _fixed(
     taps: str,
     lanes: int,
     values: NDArray[Any],
+    grouped: str,
 ) -> Chosen | None:
     if max(x.width, w.width) > 16:
         return None
@@ -65,7 +65,7 @@ def _fixed(
         if safe:
             method = f"minun::Plain<{x.storage.name}_t, {w.storage.name}_t, int{bits}_t>"
             return Chosen(
-                function=f"minun::conv_fixed<{out.cpp}, {taps}, {method}, {unit}>",
+                function=f"minun::conv_fixed<{out.cpp}, {taps}, {method}, {unit}, {grouped}>",
                 arguments=(shape, clip_argument(binding.node, out)),
                 weights=row_major(codes),
                 bias=bias,
@@ -77,7 +77,15 @@ def _fixed(
 
 
 def _short(
-    binding: Binding, x: Posit, w: Posit, out: Posit, shape: str, taps: str, lanes: int, codes: Codes
+    binding: Binding,
+    x: Posit,
+    w: Posit,
+    out: Posit,
+    shape: str,
+    taps: str,
+    lanes: int,
+    codes: Codes,
+    grouped: str,
 ) -> Chosen | None:
     if x.es != 0 or w.es != 0 or max(x.n, w.n) > 8:
         return None
@@ -91,21 +99,29 @@ def _short(
     method = "minun::Lookup<int16_t, int16_t, int32_t>"
     if plain:
         method = "minun::Plain<int16_t, int8_t, int32_t>"
-    types = f"{out.cpp}, {x.cpp}, {w.cpp}, {bias_type(binding)}, {taps}, {method}, {unit}"
+    types = f"{out.cpp}, {x.cpp}, {w.cpp}, {bias_type(binding)}, {taps}, {method}, {unit}, {grouped}"
     return Chosen(
         function=f"minun::conv_short<{types}>",
         arguments=("nullptr" if plain else "{table0}", shape, clip_argument(binding.node, out)),
         weights=row_major(codes),
         bias=bias,
         tables=() if plain else (lookup_table(w, w.unit_exponent, "int16_t")[0],),
-        scratch_bytes=2 * lanes,
+        scratch_bytes=(4 if grouped == "true" else 2) * lanes,  # the exact sums need 4 bytes an element
         header=_HEADER,
         variant="codes are values" if plain else "table",
     )
 
 
 def _long(
-    binding: Binding, x: Posit, w: Posit, out: Posit, shape: str, taps: str, lanes: int, codes: Codes
+    binding: Binding,
+    x: Posit,
+    w: Posit,
+    out: Posit,
+    shape: str,
+    taps: str,
+    lanes: int,
+    codes: Codes,
+    grouped: str,
 ) -> Chosen | None:
     kernel = long_kernel(codes, binding, x, w)
     if kernel is None:
@@ -113,7 +129,7 @@ def _long(
     odd_tables, odd = exception_tables(kernel.exceptions, 1)
     types = f"{out.cpp}, {x.cpp}, {kernel.weight_type}, {bias_type(binding)}, {taps}, {kernel.method}"
     return Chosen(
-        function=f"minun::conv_long<{types}, {kernel.decoder}>",
+        function=f"minun::conv_long<{types}, {kernel.decoder}, {grouped}>",
         arguments=(
             *("{table0}", shape, clip_argument(binding.node, out)),
             *(kernel.plan, odd, kernel.decoder + kernel.decoder_braces),

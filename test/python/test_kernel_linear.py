@@ -229,6 +229,11 @@ def tame_cases() -> list[Case]:
                 constants = {1: kernels, 2: rng.normal(0, 0.2, 6)}
                 attrs = {"pads": (1, 1, 1, 1), "strides": (1 + i % 2, 1), "clip": (0.0, None)}
                 cases.append(Case("conv", {0: image}, constants, formats, out, attrs, overlap=True))
+                depthwise = rng.normal(0, 0.3, (5, 3, 3, 1))
+                depthwise[2, 1, 1] = 1e-4
+                constants = {1: depthwise, 2: rng.normal(0, 0.2, 5)}
+                attrs = {"pads": (1, 1, 1, 1), "groups": 5}
+                cases.append(Case("conv", {0: image}, constants, formats, out, attrs, overlap=True))
     return cases
 
 
@@ -264,7 +269,8 @@ def test_arm_kernels_equal_the_simulation(core: str, group: str, tmp_path: Path)
     missing = missing_tools(core)
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    assert mismatches(core, ALL[group](), folder=tmp_path, cflags=("-Os",)) == []
+    cases = ALL[group]() if group == "tame" else ALL[group]()[:: 1 if core == "m3" else 3]
+    assert mismatches(core, cases, folder=tmp_path, cflags=("-Os",)) == []
 
 
 @pytest.mark.parametrize("group", list(ALL))
