@@ -114,7 +114,9 @@ MINUN_NOINLINE inline Real logarithm(Real x) {
   const uint32_t r = static_cast<uint32_t>(beyond >> 27);  // |m / c - 1|, Q36, below 2^-5
   int32_t h = 214748365;                                   // 1/5, Q30
   for (uint8_t i = 0; i < 4; ++i) {                        // 1 - r (1/2 - r (1/3 - r (1/4 - r / 5)))
-    const int32_t next = i == 0 ? 268435456 : i == 1 ? 357913941 : i == 2 ? 536870912 : 1073741824;
+    const int32_t next = i == 0 ? 268435456 : i == 1 ? 357913941
+                                          : i == 2   ? 536870912
+                                                     : 1073741824;
     const int32_t step = scale(h, r) / 16;
     h = below ? next + step : next - step;
   }

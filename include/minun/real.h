@@ -22,9 +22,9 @@ struct Real {
 
 namespace real {
 
-static const int16_t kInfinite = 4096;    // exponent of float32's infinities: beyond every format
-static const int16_t kPole = 0x7FFE;      // exponent of a result like 1 / 0: NaR, infinity, or the largest code
-static const int16_t kUndefined = 0x7FFF; // exponent of NaN, with significand 0
+static const int16_t kInfinite = 4096;     // exponent of float32's infinities: beyond every format
+static const int16_t kPole = 0x7FFE;       // exponent of a result like 1 / 0: NaR, infinity, or the largest code
+static const int16_t kUndefined = 0x7FFF;  // exponent of NaN, with significand 0
 
 MINUN_INLINE Real make(uint32_t significand, int exponent, bool negative) {
   Real out;

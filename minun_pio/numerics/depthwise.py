@@ -18,19 +18,21 @@ def depthwise(
 ) -> Codes:
     """image (samples, H, W, C), kernels (C * m, kh, kw, 1); output channel c reads input channel c // m."""
     channels = kernels.shape[0]
-    spread = np.repeat(image, channels // image.shape[3], axis=3)
-    windows = window.over(decode_finite(spread, fx, np.float64))
     weights = decode_finite(kernels[..., 0], fw, np.float64)
     unit = finest_unit(image, fx) + finest_unit(kernels, fw)
     if bias is not None:
         unit = min(unit, bias.unit)
-    shape = windows.shape[:4]
+    shape = (*window.over(image).shape[:3], channels)
     result = np.empty(shape, out.storage)
     step = max(1, BLOCK_ENTRIES // max(1, shape[1] * shape[2] * shape[3]))
     for start in range(0, shape[0], step):
-        _block(windows[start : start + step], weights, unit, bias, out, result[start : start + step])
-    if isinstance(fx, Posit) and isinstance(fw, Posit) and isinstance(out, Posit):
-        result[window.over(spread == fx.nar, fill=False).any(axis=(4, 5))] = out.nar
+        spread = np.repeat(image[start : start + step], channels // image.shape[3], axis=3)
+        windows = window.over(decode_finite(spread, fx, np.float64))
+        part = result[start : start + step]
+        _block(windows, weights, unit, bias, out, part)
+        if isinstance(fx, Posit) and isinstance(out, Posit) and spread.min() == fx.nar:
+            part[window.over(spread == fx.nar, fill=False).any(axis=(4, 5))] = out.nar
+    if isinstance(fw, Posit) and isinstance(out, Posit):
         result[..., (kernels == fw.nar).any(axis=(1, 2, 3))] = out.nar
         if bias is not None and bias.nar is not None:
             result[..., bias.nar] = out.nar

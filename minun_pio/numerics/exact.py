@@ -64,6 +64,7 @@ __all__ = [
 ]
 
 _FLOAT_BLOCK = 1 << 14
+_DECODED_AT_A_TIME = 1 << 22  # values of decoded images, 32 MB
 
 
 def dot(
@@ -172,7 +173,8 @@ def _conv_exact(
 ) -> Codes:
     single = fits_single(image, fmt, kernels, fw, kernels.shape[1])
     columns = columns_of(kernels, fw, single)
-    samples, step = image.shape[0], 64  # decoded images held at a time
+    samples = image.shape[0]
+    step = max(1, _DECODED_AT_A_TIME // max(1, image[0].size)) if samples else 1
     parts = []
     for start in range(0, samples, step):
         rows = PatchRows(image[start : start + step], fmt, window, single)

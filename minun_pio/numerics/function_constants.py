@@ -77,6 +77,7 @@ def header_text() -> str:
     parts = [
         "// SPDX-License-Identifier: Apache-2.0",
         "// Tables and coefficients of functions.h. Written by minun_pio.numerics.function_constants.",
+        "// clang-format off",
         "#ifndef MINUN_FUNCTION_CONSTANTS_H",
         "#define MINUN_FUNCTION_CONSTANTS_H",
         "",
