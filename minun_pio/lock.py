@@ -2,7 +2,7 @@
 """model.lock.json: what a search found, checked in beside model.yaml, so that a build need not search.
 
 An entry belongs to a target key (core and board sizes) and to digests of model.yaml, the network, its
-weights, the data, and this package's version. A build with a valid entry imports neither numpy nor PyYAML.
+weights, the data, and the compiler's sources. A build with a valid entry imports neither numpy nor PyYAML.
 The data may be absent then; everything else must be there and unchanged. Texts are compared without regard
 to line ends.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minun_pio import __version__
+from minun_pio.compiler_id import compiler_id
 from minun_pio.errors import MinunError
 from minun_pio.filelock import exclusive, write_whole
 
@@ -68,8 +68,8 @@ def find(model: Path, key: str) -> Lookup:
     found = lock["targets"].get(key)
     if found is None:
         return Lookup(None, f"{path.name} has no entry for {key}")
-    if found.get("version") != __version__:
-        return Lookup(None, f"{path.name} is of version {found.get('version')}, this is {__version__}")
+    if found.get("compiler") != compiler_id():
+        return Lookup(None, f"{path.name} was made by minun_pio {found.get('compiler')}, not by this one")
     inputs: dict[str, Path] = {}
     for role, (relative, digest) in sorted(found["inputs"].items()):
         file = Path(os.path.normpath(model.parent / relative))
@@ -106,7 +106,7 @@ def save(
             for role, file in {"model": model, **inputs}.items()
         }
         lock["targets"][key] = {
-            "version": __version__,
+            "compiler": compiler_id(),
             "inputs": digests,
             "program": _shrink(program, blobs),
             "summary": _shrink(summary, blobs),
