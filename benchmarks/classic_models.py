@@ -122,11 +122,11 @@ MODELS = (
     Model("fastgrnn usps10", "usps/fastgrnn_usps10_rows.npz", (1, 16, 16), fastgrnn(), USPS, 93.3),
     Model(
         "protonn usps2", "usps/seedot_protonn_usps2.npz", (1, 256),
-        [protonn(w=SPARSE_W, gamma=0.011863**0.5)], usps2, 93.5,
+        [protonn(w=SPARSE_W, gamma=0.011863**0.5, sparse=True)], usps2, 93.5,
     ),
     Model(
         "bonsai usps2", "usps/seedot_bonsai_usps2.npz", (1, 256),
-        [bonsai(3, z=SPARSE_Z, divide=False, mean="mean", sigma=1.0, gate="clip")], usps2, 94.4,
+        [bonsai(3, z=SPARSE_Z, divide=False, mean="mean", sigma=1.0, gate="clip", sparse=True)], usps2, 94.4,
     ),
     Model("protonn mnist10", "mnist/protonn_mnist10.npz", (1, 784), [protonn()], MNIST, 94.5, False),
     Model("bonsai mnist10", "mnist/bonsai_mnist10.npz", (1, 784), [NORMAL, bonsai(3)], MNIST, 96.6, False),
