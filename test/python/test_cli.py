@@ -113,9 +113,11 @@ def test_two_models_share_a_folder_and_one_that_is_dropped_is_removed(digits: Pa
 
 def test_two_models_of_one_name_are_refused(digits: Path, tmp_path: Path) -> None:
     shutil.copytree(digits / "cnn", digits / "again", dirs_exist_ok=True)
-    line = failure(
+    done = run(
         digits, "build", "cnn/model.yaml", "again/model.yaml", "--board", "due", "--out", str(tmp_path)
     )
+    assert done.returncode == 1
+    line = done.stderr.splitlines()[-1]
     assert line.startswith("minun: error: again/model.yaml: 'cnn' is also the name of cnn/model.yaml")
     assert not any(tmp_path.iterdir())
 
