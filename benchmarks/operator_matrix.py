@@ -3,7 +3,8 @@
 
 A core is named in a cell where all of that operator's cases in that format gave the simulation's bits there,
 in every placement that the operator's memory traits allow. `--json` prints the same as JSON, with the code
-size of all operators' kernels linked together on a Cortex-M7 (-Os).
+size of all operators' kernels linked together on a Cortex-M7 (-Os). `--operators add,mul --write` runs only
+those and keeps the table's other rows.
 """
 
 from __future__ import annotations
@@ -86,8 +87,16 @@ def code_bytes(operators: Sequence[str]) -> dict[str, int]:
     }
 
 
-def markdown(rows: Sequence[Row], code: Mapping[str, int]) -> str:
-    """docs/operators.md."""
+def kept_lines(table: str) -> dict[str, str]:
+    """The lines of an existing table by operator."""
+    lines = [line for line in table.splitlines() if line.startswith("| ")]
+    return {line.split("|")[1].strip(): line for line in lines}
+
+
+def markdown(rows: Sequence[Row], code: Mapping[str, int], before: str) -> str:
+    """docs/operators.md; operators without rows keep their line of the table `before`."""
+    kept = kept_lines(before)
+    done = {row.operator for row in rows}
     names = [formats.name for formats in FORMAT_SETS]
     cell = {(row.operator, row.formats): row.cores for row in rows}
     lines = [
@@ -103,6 +112,9 @@ def markdown(rows: Sequence[Row], code: Mapping[str, int]) -> str:
         "|---" * (len(names) + 1) + "|",
     ]
     for op in sorted(BUILDERS):
+        if op not in done and op in kept:
+            lines.append(kept[op])
+            continue
         marks = ["".join(_MARKS[core] for core in cell.get((op, name), ())) for name in names]
         lines.append(f"| {op} | " + " | ".join(marks) + " |")
     lines += [
@@ -128,11 +140,13 @@ def main() -> int:
     chosen = parser.parse_args()
     operators = sorted(BUILDERS) if not chosen.operators else chosen.operators.split(",")
     rows = matrix(chosen.cores.split(","), operators)
-    code = code_bytes(operators)
+    code = code_bytes(sorted(BUILDERS))
     if chosen.json:
         print(json.dumps({"rows": [asdict(row) for row in rows], "code_bytes": code}, indent=1))
     if chosen.write:
-        (ROOT / "docs" / "operators.md").write_text(markdown(rows, code), encoding="utf-8")
+        page = ROOT / "docs" / "operators.md"
+        before = page.read_text(encoding="utf-8") if page.exists() else ""
+        page.write_text(markdown(rows, code, before), encoding="utf-8")
     expected = set(chosen.cores.split(","))
     return 0 if all(set(row.cores) == expected for row in rows) else 1
 
