@@ -175,7 +175,7 @@ ON_BOARDS = {
 
 
 def on_boards(data: Path, samples: int) -> dict[str, Any]:
-    """Each board's models in posit<16,2> (the Uno's in posit<8,2>): how many samples' codes were the host's."""
+    """Each board's models in posit<16,2> (the Uno's in posit<8,2>): the batches that are not the host's."""
     from board_batches import BOARDS, EQUAL, Job, outcomes
 
     from minun_pio.simulate.legalise import legalise
