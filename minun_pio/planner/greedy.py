@@ -25,8 +25,7 @@ def place(inst: Instance, order: Sequence[int], best_fit: bool = False) -> list[
     offsets = [-1] * len(sizes)
     for i in order:
         size = sizes[i]
-        taken = [(offsets[j], offsets[j] + sizes[j]) for j in near[i] if offsets[j] >= 0]
-        taken.sort()
+        taken = sorted([(o, o + sizes[j]) for j in near[i] if (o := offsets[j]) >= 0])
         at = 0
         if best_fit:
             hole, tightest = -1, 1 << 62

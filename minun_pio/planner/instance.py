@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
+from operator import add
 from typing import NamedTuple
 
 from minun_pio.planner.live import loads, neighbours, sections
@@ -225,6 +226,8 @@ class Answer:
 def bound(inst: Instance) -> int:
     """The lower bound: the largest section load, and the top of every pinned buffer and compound."""
     low = max(inst.load, default=0)
+    if inst.plain:
+        return low
     for shift, size, at in zip(inst.shift, inst.sizes, inst.pin, strict=True):
         low = max(low, size + (shift if at is None else at))
     return low
@@ -232,4 +235,4 @@ def bound(inst: Instance) -> int:
 
 def top(inst: Instance, offsets: Sequence[int]) -> int:
     """The height of a placement."""
-    return max((o + s for o, s in zip(offsets, inst.sizes, strict=True)), default=0)
+    return max(map(add, offsets, inst.sizes), default=0)

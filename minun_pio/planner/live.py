@@ -14,10 +14,8 @@ Range = tuple[int, int, int]  # start, end, size
 
 def sections(ranges: Sequence[Range]) -> tuple[int, list[int], list[int]]:
     """The number of sections, and for each buffer the half-open range of sections it lives in."""
-    events: list[tuple[int, int, int]] = []
-    for i, (start, end, _) in enumerate(ranges):
-        events.append((end, 0, i))
-        events.append((start, 1, i))
+    events = [(r[1], 0, i) for i, r in enumerate(ranges)]
+    events += [(r[0], 1, i) for i, r in enumerate(ranges)]
     events.sort()
     first, last = [0] * len(ranges), [0] * len(ranges)
     section, grown = 0, False

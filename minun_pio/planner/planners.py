@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from minun_pio.planner import exact, greedy
 from minun_pio.planner.cp_sat import cp_sat
@@ -126,17 +126,17 @@ def _certificate(members: list[Buffer], inst: Instance) -> Certificate:
     if not members:
         return Certificate(0, (), 0)
     k = max(range(inst.count), key=inst.load.__getitem__)
-    leads = [i for i in range(len(inst.sizes)) if inst.leader is None or inst.leader[i] == i]
-    number = {lead: c for c, lead in enumerate(leads)}
-    live = {
-        number[i if inst.leader is None else inst.leader[i]]: inst.starts[i]
-        for i in range(len(inst.sizes))
-        if inst.first[i] <= k < inst.last[i]
-    }
+    number: Sequence[int] = range(len(inst.sizes))
+    if inst.leader is not None:
+        leads = [i for i, lead in enumerate(inst.leader) if i == lead]
+        place = {lead: c for c, lead in enumerate(leads)}
+        number = [place[lead] for lead in inst.leader]
+    first, last = inst.first, inst.last
+    live = {number[i]: inst.starts[i] for i in range(len(inst.sizes)) if first[i] <= k < last[i]}
     here = [members[c] for c in sorted(live)]
     step = max(live.values())
     need = inst.load[k]
-    for b in members:
+    for b in members if not inst.plain else ():
         floor = b.size + (b.offset or 0)
         if floor > need:
             here, need, step = [b], floor, b.start
