@@ -87,16 +87,56 @@ struct PutDecoded {
   MINUN_INLINE void operator()(int index, Code code) { out[index] = (*decode)(code); }
 };
 
-// Any groups, depthwise among them: one position and one group at a time, its patch decoded in scratch.
+// Channels that a depthwise convolution gathers at a time: what a tap costs is shared by them.
+static const int kChannels = 8;
+
+// The taps of `channels` channels, channel after channel.
+template <class Taps, class Value, class Code, class Decoder>
+MINUN_INLINE void gather_channels(const Code* x, Value* values, const ConvShape& shape, int out_row, int out_column,
+                                  int channels, Value zero, const Decoder& decode) {
+  const int count = shape.kernel_height * shape.kernel_width;
+  for (int i = 0; i < shape.kernel_height; ++i) {
+    const int row =
+        Taps::source(out_row, i, shape.in_height, shape.stride_height, shape.pad_top, shape.dilation_height);
+    for (int j = 0; j < shape.kernel_width; ++j, ++values) {
+      const int column =
+          Taps::source(out_column, j, shape.in_width, shape.stride_width, shape.pad_left, shape.dilation_width);
+      Value* out = values;
+      if (row < 0 || column < 0) {
+        for (int c = channels; c > 0; --c, out += count) *out = zero;
+      } else {
+        const Code* from = x + (static_cast<int32_t>(row) * shape.in_width + column) * shape.in_channels;
+        for (int c = channels; c > 0; --c, out += count) *out = decode(*from++);
+      }
+    }
+  }
+}
+
+// Any groups: one position and one group (of a depthwise convolution, kChannels of them) at a time, its patch decoded in
+// scratch.
 template <class Method, class Taps, class OutCode, class Code, class Decoder, class Rows>
 MINUN_INLINE void conv_by_group(const Code* x, const typename Method::Weight* w, OutCode* y,
                                 typename Method::Value* values, const typename Method::Entry* table,
                                 const ConvShape& shape, Code zero, const Decoder& decode, Rows& rows) {
   const int count = shape.patch_elements();
   const int outputs = shape.group_outputs();
+  const bool depthwise = shape.group_inputs() == 1 && outputs == 1;
   for (int row = 0; row < shape.out_height; ++row) {
     for (int column = 0; column < shape.out_width; ++column) {
       rows.begin();
+      if (depthwise) {
+        for (int channel = 0; channel < shape.in_channels; channel += kChannels) {
+          const int left = shape.in_channels - channel;
+          const int channels = left < kChannels ? left : kChannels;
+          gather_channels<Taps>(x + channel, values, shape, row, column, channels, decode(zero), decode);
+          for (int c = 0; c < channels; ++c) {
+            rows.use(values + c * count);
+            const typename Method::Weight* const own = w + static_cast<size_t>(channel + c) * count;
+            *y++ = rows.one(row_sum<Method>(values + c * count, own, count, table), channel + c);
+          }
+        }
+        continue;
+      }
       const typename Method::Weight* weights = w;
       int channel = 0;
       for (int group = 0; group < shape.groups; ++group) {
@@ -138,6 +178,8 @@ struct PlainRows {
     const Sum value = bias != 0 ? flash_load(bias + channel) : 0;
     sums[0] = sums[1] = sums[2] = sums[3] = value;
   }
+  template <class Value>
+  MINUN_INLINE void use(const Value*) const {}
   MINUN_INLINE typename Out::Code one(Sum sum, int channel) const {
     return to_code(static_cast<Sum>(bias != 0 ? sum + flash_load(bias + channel) : sum), channel);
   }
@@ -188,6 +230,7 @@ struct LongRows {
     if (additions.place != additions.end && flash_load(additions.place) == static_cast<uint16_t>(channel)) add_exceptions(sums, channel);
     round_strided<Out>(sums, count, unit, clip, y, stride);
   }
+  MINUN_INLINE void use(const int32_t* values) { additions.values = values; }
   MINUN_INLINE typename Out::Code one(int64_t sum, int channel) {
     additions.finish_row(&sum, channel);
     typename Out::Code code;
@@ -221,7 +264,7 @@ struct LongRows {
 
 }  // namespace detail
 
-// posit<8,0>: `w` codes, scratch 8 * patch_elements() bytes (half in groups). `bias` counts 2^Unit as the products do; B is its format.
+// posit<8,0>: `w` codes, scratch 8 * patch_elements() bytes (in groups half, depthwise as much). `bias` counts 2^Unit as the products do; B is its format.
 template <class Out, class X, class W, class B, class Taps, class Method, int Unit, bool Grouped>
 MINUN_NOINLINE void conv_short(const typename X::Code* x, const typename W::Code* w, const int32_t* bias,
                                typename Out::Code* y, void* scratch, const typename Method::Entry* table,
@@ -237,32 +280,32 @@ MINUN_NOINLINE void conv_short(const typename X::Code* x, const typename W::Code
   }
   detail::PlainRows<Out, int32_t, detail::RoundShort<Out, Unit> > rows = {bias, {clip}};
   detail::conv_fast<Method, Taps>(x, w, y, static_cast<typename Method::Value*>(scratch), table, shape,
-                                     static_cast<typename X::Code>(0), decode, rows, Grouped);
+                                  static_cast<typename X::Code>(0), decode, rows, Grouped);
 }
 
-// Fixed-point: scratch 4 * patch_elements() codes (a quarter in groups).
+// Fixed-point: scratch 4 * patch_elements() codes (in groups a quarter, depthwise twice that).
 template <class Out, class Taps, class Method, int Unit, bool Grouped>
 MINUN_NOINLINE void conv_fixed(const typename Method::Value* x, const typename Method::Weight* w,
                                const typename Method::Sum* bias, typename Out::Code* y, void* scratch,
                                const ConvShape& shape, Clip<Out> clip) {
   detail::PlainRows<Out, typename Method::Sum, detail::RoundFixedRow<Out, Unit> > rows = {bias, {clip}};
   detail::conv_fast<Method, Taps>(x, w, y, static_cast<typename Method::Value*>(scratch),
-                                     static_cast<const int8_t*>(0), shape, static_cast<typename Method::Value>(0),
-                                     detail::AsIs(), rows, Grouped);
+                                  static_cast<const int8_t*>(0), shape, static_cast<typename Method::Value>(0),
+                                  detail::AsIs(), rows, Grouped);
 }
 
-// TensorFlow Lite's int8: scratch 4 * patch_elements() bytes.
-template <class Out, class Taps>
+// TensorFlow Lite's int8: scratch 4 * patch_elements() bytes (in groups a quarter, depthwise twice that).
+template <class Out, class Taps, bool Grouped>
 MINUN_NOINLINE void conv_quantised8(const int8_t* x, const int8_t* w, const int32_t* bias, typename Out::Code* y,
                                     void* scratch, const ConvShape& shape, int8_t zero,
                                     const Requantise<Out>& requantise) {
   detail::PlainRows<Out, int32_t, detail::RoundQuantised<Out> > rows = {bias, {&requantise}};
-  detail::conv_by_four<Plain<int8_t, int8_t, int32_t>, Taps>(x, w, y, static_cast<int8_t*>(scratch),
-                                                             static_cast<const int8_t*>(0), shape, zero,
-                                                             detail::AsIs(), rows);
+  detail::conv_fast<Plain<int8_t, int8_t, int32_t>, Taps>(x, w, y, static_cast<int8_t*>(scratch),
+                                                          static_cast<const int8_t*>(0), shape, zero,
+                                                          detail::AsIs(), rows, Grouped);
 }
 
-// All other posits: scratch 16 * patch_elements() bytes (a quarter in groups). Where the input does not fit the plan, the layer is summed
+// All other posits: scratch 16 * patch_elements() bytes (in groups a quarter, depthwise twice that). Where the input does not fit the plan, the layer is summed
 // exactly (counted by MINUN_SLOW_PATH).
 template <class Out, class X, class W, class B, class Taps, class Method, class Decoder, bool Grouped>
 MINUN_NOINLINE void conv_long(const typename X::Code* x, const typename W::Code* w, const int64_t* bias,

@@ -26,6 +26,7 @@ from minun_pio.ops.proofs import integers_at, largest_row, lookup_table
 
 _HEADER = "minun/conv_fast.h"
 _LANES = 4  # output positions at a time
+_CHANNELS = 8  # channels that a depthwise convolution gathers at a time (minun::detail::kChannels)
 
 
 def choose_conv(
@@ -33,7 +34,7 @@ def choose_conv(
 ) -> Chosen | None:
     """The cheapest kernel whose sums are proven exact; `values` are the weights in the kernel's order."""
     x, w, out = binding.formats[0], binding.formats[1], binding.out_formats[0]
-    lanes = (_LANES if groups == 1 else 1) * patch_elements
+    lanes = patches_at_once(groups, groups * values.shape[3], values.shape[0]) * patch_elements
     grouped = "false" if groups == 1 else "true"
     if isinstance(x, Fixed) and isinstance(w, Fixed) and isinstance(out, Fixed):
         return _fixed(binding, x, w, out, shape, taps, lanes, values, grouped)
@@ -42,6 +43,13 @@ def choose_conv(
         short = _short(binding, x, w, out, shape, taps, lanes, codes, grouped)
         return short or _long(binding, x, w, out, shape, taps, lanes, codes, grouped)
     return None
+
+
+def patches_at_once(groups: int, channels: int, out_channels: int) -> int:
+    """How many patches of a group are in scratch together."""
+    if groups == 1:
+        return _LANES
+    return _CHANNELS if groups == channels == out_channels else 1
 
 
 def _fixed(
@@ -106,7 +114,7 @@ def _short(
         weights=row_major(codes),
         bias=bias,
         tables=() if plain else (lookup_table(w, w.unit_exponent, "int16_t")[0],),
-        scratch_bytes=(4 if grouped == "true" else 2) * lanes,  # the exact sums need 4 bytes an element
+        scratch_bytes=max(2 * lanes, 4 * codes.shape[1]),  # the exact sums need 4 bytes an element
         header=_HEADER,
         variant="codes are values" if plain else "table",
     )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from minun_pio.ir import Node, Shape
 from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.format import Codes, Format, element_bytes
-from minun_pio.ops.conv_kernels import choose_conv
+from minun_pio.ops.conv_kernels import choose_conv, patches_at_once
 from minun_pio.ops.dense_kernels import Chosen
 from minun_pio.ops.linear import (
     affine_formats,
@@ -184,8 +184,8 @@ def conv_traits(binding: Binding, geometry: Geometry, weights: NDArray[Any] | No
         per_element = unpacked_bytes(fmt)
     chosen = chosen_kernel(binding, geometry, weights)
     scratch = geometry.patch_elements * per_element if chosen is None else chosen.scratch_bytes
-    if fast_quantised(binding, geometry):
-        scratch *= 4
+    if fast_quantised(binding):
+        scratch *= patches_at_once(geometry.groups, geometry.channels, geometry.out_channels)
     widths = (element_bytes(fmt), element_bytes(binding.out_formats[0]))
     if geometry.transposed:
         distance = max(0, geometry.order().forward_bytes(*widths))
@@ -229,12 +229,12 @@ def emit_conv(binding: Binding, geometry: Geometry, weights: NDArray[Any] | None
     )
 
 
-def fast_quantised(binding: Binding, geometry: Geometry) -> bool:
-    """Whether the four-at-a-time kernel serves: int8 activations and weights, one group."""
+def fast_quantised(binding: Binding) -> bool:
+    """Whether the fast kernel serves: int8 activations and weights."""
     x, w = binding.formats[0], binding.formats[1]
     if not (isinstance(x, Affine) and isinstance(w, Affine)):
         return False
-    return geometry.groups == 1 and x.width == 8 and w.width == 8
+    return x.width == 8 and w.width == 8
 
 
 def code_table(values: NDArray[Any], fmt: Format) -> Table:
@@ -262,13 +262,15 @@ def _emit_quantised(binding: Binding, geometry: Geometry, weights: NDArray[Any] 
         bias_codes = encoded(np.asarray(bias).ravel(), bias_format)
     multipliers, shifts = requantise_tables(x, w, out, geometry.out_channels)
     total = "int64_t" if x.width == 16 else "int32_t"
-    fast = fast_quantised(binding, geometry)
+    fast = fast_quantised(binding)
     header, function = "minun/quantised.h", f"conv_quantised<{out.cpp}, {x.cpp}, {w.cpp}, {total}"
+    grouped = ""
     if fast:
         header, function = "minun/conv_fast.h", f"conv_quantised8<{out.cpp}"
+        grouped = ", false" if geometry.groups == 1 else ", true"
     return Call(
         header=header,
-        function=f"minun::{function}, {geometry.taps}>",
+        function=f"minun::{function}, {geometry.taps}{grouped}>",
         args=(
             *("{in0}", "{in1}", "{table0}", "{out0}", "{scratch}", geometry.cpp, str(x.zero_point)),
             requantise_argument(binding.node, x, w, out, multipliers, 1),
