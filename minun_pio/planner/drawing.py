@@ -97,6 +97,7 @@ def _panel(
         out.append(
             f'<text x="{_LEFT - 6}" y="{y(tick) + 4:.1f}" text-anchor="end" fill="#555">{tick:,}</text>'
         )
+    labels: list[str] = []
     inner = {a.inner for a in problem.aliases}
     buffers = [(k, b) for k, b in enumerate(problem.buffers) if plan.regions.get(b.id) == region and b.size]
     for k, b in sorted(buffers, key=lambda item: item[1].id in inner):
@@ -109,7 +110,8 @@ def _panel(
             f' fill="{_COLOURS[k % len(_COLOURS)]}" stroke="#333"'
             f' stroke-width="{0.8 if across > 6 else 0.3}"{style}><title>{escape(tip)}</title></rect>'
         )
-        out += _label(b.id, f"{b.size:,} B", x0, y0, w, h)
+        labels += _label(b.id, f"{b.size:,} B", x0, y0, w, h)
+    out += labels  # above every rectangle: overlapping ones would hide them
     for at, colour, _ in lines:
         if at <= shown:
             out.append(f'<path d="M{_LEFT} {y(at):.1f}H{right}" stroke="{colour}" stroke-dasharray="6 3"/>')
