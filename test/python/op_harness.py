@@ -256,7 +256,8 @@ def _source(index: int, prepared: Prepared, places: Sequence[Placement]) -> str:
     for i, table in enumerate(call.tables):
         listed = ", ".join(_literal(v, table.ctype) for v in table.values)
         place = " MINUN_FLASH" if table.in_flash else ""
-        lines.append(f"static const {table.ctype} table{i}[]{place} = {{{listed}}};")
+        align = f"alignas({table.align}) " if table.align > 1 else ""
+        lines.append(f"{align}static const {table.ctype} table{i}[]{place} = {{{listed}}};")
     scratch = prepared.traits.scratch_bytes
     lines.append(f"static void run() {{  // {len(places)} placements")
     names = {f"table{i}": f"table{i}" for i in range(len(call.tables))}
