@@ -56,7 +56,7 @@ struct TreeRow {
       add_product<Z, W>(sum, decode<Z>(z[k]), decode<W>(weight));
     }
   }
-  inline typename Out::Code round() { return nar ? Out::nar() : sum.template round<Out>(); }
+  inline typename Out::Code result() { return nar ? Out::nar() : sum.template round<Out>(); }
   inline bool positive() { return !nar && sum.template round<Posit<8, 0> >() > 0; }
 };
 
@@ -69,7 +69,7 @@ struct TreeRow<Out, Z, W, true> {
       sum = rounded(sum + rounded(Z::to_float(z[k]) * W::to_float(flash_load(row + k))));
     }
   }
-  inline typename Out::Code round() { return Out::from_float(sum); }
+  inline typename Out::Code result() { return Out::from_float(sum); }
   inline bool positive() { return sum > 0.0f; }
 };
 
@@ -83,7 +83,7 @@ struct TreeScore {
     nar = nar || Out::is_nar(a) || Out::is_nar(b);
     add_product<Out, Out>(sum, decode<Out>(a), decode<Out>(b));
   }
-  inline typename Out::Code round() { return nar ? Out::nar() : sum.template round<Out>(); }
+  inline typename Out::Code result() { return nar ? Out::nar() : sum.template round<Out>(); }
 };
 
 template <class Out>
@@ -94,7 +94,7 @@ struct TreeScore<Out, true> {
   inline void add(typename Out::Code a, typename Out::Code b) {
     sum = rounded(sum + rounded(Out::to_float(a) * Out::to_float(b)));
   }
-  inline typename Out::Code round() { return Out::from_float(sum); }
+  inline typename Out::Code result() { return Out::from_float(sum); }
 };
 
 }  // namespace detail
@@ -118,11 +118,11 @@ void bonsai_tree(const typename Z::Code* z, const typename W::Code* w, const typ
       const int32_t row = (path[i] * classes + c) * length;
       detail::TreeRow<Out, Z, W> first(z, w + row, length);
       detail::TreeRow<Out, Z, V> second(z, v + row, length);
-      typename Out::Code inner = second.round();
+      typename Out::Code inner = second.result();
       if (scaled) inner = Arithmetic<Out, Out, Out>::multiply(inner, sigma);
-      score.add(first.round(), gate(inner));
+      score.add(first.result(), gate(inner));
     }
-    out[c] = score.round();
+    out[c] = score.result();
   }
 }
 

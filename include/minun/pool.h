@@ -67,7 +67,7 @@ void average_pool(const typename In::Code* in, typename Out::Code* out, const Wi
           const typename In::Code* at = row;
           for (int32_t j = 0; j < columns.count; ++j, at += w.dilation_width * w.channels) total.add(*at);
         }
-        const typename Out::Code mean = total.template round<Out>(divisor > 0 ? static_cast<uint32_t>(divisor) : 1u);
+        const typename Out::Code mean = total.template result<Out>(divisor > 0 ? static_cast<uint32_t>(divisor) : 1u);
         *out++ = clamp_code<Out>(mean, low, high);
       }
     }

@@ -148,7 +148,7 @@ struct RealOf {
     const uint32_t magnitude = negative ? 0u - static_cast<uint32_t>(d.mantissa) : static_cast<uint32_t>(d.mantissa);
     return real::normalise(magnitude, d.exponent + 31, negative);
   }
-  static inline typename F::Code round(Real x, bool inexact) {
+  static inline typename F::Code nearest(Real x, bool inexact) {
     if (x.significand == 0) return real::is_undefined(x) ? F::nar() : static_cast<typename F::Code>(0);
     if (F::kHasNaR && x.exponent == real::kPole) return F::nar();
     return F::encode(x.negative, x.significand, x.exponent, inexact);
@@ -170,7 +170,7 @@ struct RealOf<Float32> {
     return real::make((fraction | 0x800000u) << 8, biased - 127, negative);
   }
   // Nearest, ties to even, subnormals included.
-  static inline float round(Real x, bool inexact) { return cut(x, inexact, false); }
+  static inline float nearest(Real x, bool inexact) { return cut(x, inexact, false); }
 
   // With `odd`, the last bit tells that something was cut off: then a second rounding to 16 bits comes out right.
   static MINUN_NOINLINE float cut(Real x, bool inexact, bool odd) {
@@ -200,12 +200,12 @@ struct RealOf<Float32> {
 template <>
 struct RealOf<Float16> {
   static inline Real from(uint16_t code) { return RealOf<Float32>::from(Float16::to_float(code)); }
-  static inline uint16_t round(Real x, bool inexact) { return Float16::from_float(RealOf<Float32>::cut(x, inexact, true)); }
+  static inline uint16_t nearest(Real x, bool inexact) { return Float16::from_float(RealOf<Float32>::cut(x, inexact, true)); }
 };
 template <>
 struct RealOf<BFloat16> {
   static inline Real from(uint16_t code) { return RealOf<Float32>::from(BFloat16::to_float(code)); }
-  static inline uint16_t round(Real x, bool inexact) { return BFloat16::from_float(RealOf<Float32>::cut(x, inexact, true)); }
+  static inline uint16_t nearest(Real x, bool inexact) { return BFloat16::from_float(RealOf<Float32>::cut(x, inexact, true)); }
 };
 
 }  // namespace detail
@@ -219,7 +219,7 @@ MINUN_NOINLINE Real to_real(typename F::Code code) {
 // One rounding into F; `inexact`: the true value lies a little beyond x in magnitude.
 template <class F>
 MINUN_NOINLINE typename F::Code from_real(Real x, bool inexact = false) {
-  return detail::RealOf<F>::round(x, inexact);
+  return detail::RealOf<F>::nearest(x, inexact);
 }
 
 }  // namespace minun

@@ -24,7 +24,7 @@ void reduce_sum(const typename In::Code* in, typename Out::Code* out, int32_t ke
     do {
       total.add(Where::load(from + over.offset[0]));
     } while (over.next());
-    *out++ = total.template round<Out>(divisor);
+    *out++ = total.template result<Out>(divisor);
   } while (to.next());
 }
 

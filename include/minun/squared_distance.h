@@ -42,7 +42,7 @@ struct Distance {
     sum.add_wide_product(db, db);
     sum.add_int64(-(static_cast<int64_t>(twice.mantissa) * db.mantissa), twice.exponent + db.exponent);
   }
-  inline typename Out::Code round() { return nar ? Out::nar() : sum.template round<Out>(); }
+  inline typename Out::Code result() { return nar ? Out::nar() : sum.template round<Out>(); }
 };
 
 template <class Out, class X, class B>
@@ -54,7 +54,7 @@ struct Distance<Out, X, B, true> {
     const float apart = rounded(X::to_float(x) - B::to_float(b));
     sum = rounded(sum + rounded(apart * apart));
   }
-  inline typename Out::Code round() { return Out::from_float(sum); }
+  inline typename Out::Code result() { return Out::from_float(sum); }
 };
 
 }  // namespace detail
@@ -67,7 +67,7 @@ void squared_distance(const typename X::Code* x, const typename B::Code* b, type
   for (; rows > 0; --rows) {
     distance.clear();
     for (int32_t i = 0; i < length; ++i) distance.add(x[i], flash_load(b++));
-    *out++ = distance.round();
+    *out++ = distance.result();
   }
 }
 

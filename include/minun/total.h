@@ -10,7 +10,7 @@
 
 namespace minun {
 
-// clear(), add(code) for every element, then round<Out>(n): the sum divided by n, rounded once. NaR in gives NaR.
+// clear(), add(code) for every element, then result<Out>(n): the sum divided by n, rounded once. NaR in gives NaR.
 template <class In, bool Floating = detail::IsFloat<In>::kValue>
 class Total {
  public:
@@ -23,7 +23,7 @@ class Total {
     sum_.add(detail::decode<In>(code));
   }
   template <class Out>
-  inline typename Out::Code round(uint32_t divisor) {
+  inline typename Out::Code result(uint32_t divisor) {
     if (nar_) return Out::nar();
     return divisor == 1 ? sum_.template round<Out>() : sum_.template round_divided<Out>(divisor);
   }
@@ -39,7 +39,7 @@ class Total<In, true> {
   inline void clear() { sum_ = 0.0f; }
   inline void add(typename In::Code code) { sum_ = rounded(sum_ + In::to_float(code)); }
   template <class Out>
-  inline typename Out::Code round(uint32_t divisor) {
+  inline typename Out::Code result(uint32_t divisor) {
     return Out::from_float(divisor == 1 ? sum_ : rounded(sum_ / static_cast<float>(divisor)));
   }
 
@@ -54,7 +54,7 @@ class Total<Affine<Bits>, false> {
   inline void clear() { sum_ = 0; }
   inline void add(typename Affine<Bits>::Code code) { sum_ += code; }
   template <class Out>
-  inline typename Out::Code round(uint32_t divisor) {
+  inline typename Out::Code result(uint32_t divisor) {
     const int32_t n = static_cast<int32_t>(divisor);
     const int32_t mean = sum_ > 0 ? (sum_ + n / 2) / n : (sum_ - n / 2) / n;
     return static_cast<typename Out::Code>(mean < Out::kMinCode ? Out::kMinCode : mean > Out::kMaxCode ? Out::kMaxCode

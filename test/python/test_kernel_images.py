@@ -14,7 +14,10 @@ from test_kernel_linear import tame_cases
 
 from minun_pio.board.bare import missing_tools
 
-HEADERS = ("conv_fast.h", "dense_avr.h", "matmul.h", "sparse_dense.h")
+NEED_A_PORT_OR_A_CORE = ("serve.h", "sums_thumb2.h")
+HEADERS = sorted(
+    path.name for path in (ROOT / "include" / "minun").glob("*.h") if path.name not in NEED_A_PORT_OR_A_CORE
+)
 ARDUINO_MACROS = """
 #define round(x) ((x) >= 0 ? (long)((x) + 0.5) : (long)((x) - 0.5))
 #define min(a, b) ((a) < (b) ? (a) : (b))
@@ -25,6 +28,16 @@ ARDUINO_MACROS = """
 #define F(text) (text)
 #define B1 1
 #define PI 3.14
+#define HIGH 1
+#define LOW 0
+#define INPUT 0
+#define OUTPUT 1
+#define DEFAULT 1
+#define radians(deg) ((deg) * 0.01745)
+#define degrees(rad) ((rad) * 57.29)
+#define constrain(amt, low, high) ((amt) < (low) ? (low) : ((amt) > (high) ? (high) : (amt)))
+#define lowByte(w) ((uint8_t)((w) & 0xff))
+#define highByte(w) ((uint8_t)((w) >> 8))
 """
 FLOATING = re.compile(
     r"__(aeabi_[fd]|add[sd]f|sub[sd]f|mul[sd]f|div[sd]f|fix|float|(eq|lt|gt|le|ge|cmp)[sd]f)"
