@@ -24,7 +24,7 @@ from minun_pio.planner.prover import FIRST_NODES, Prover
 
 # Work is in microseconds of an ordinary machine, roughly; only the proportions matter.
 FIRST_SLICE = 8_000.0  # of the finder
-PROVER_SHARE, SLOW_PROVER_SHARE = 2.0, 0.2
+PROVER_SHARE, SLOW_PROVER_SHARE = 4.0, 0.2
 SLOW_PROVER = 600.0  # work for a node
 FIRST_PATIENCE = 2e5  # work on one capacity before another is tried
 

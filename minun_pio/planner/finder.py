@@ -110,7 +110,7 @@ class Finder:
         ]
         chance, weight = random.Random(self.budget.seed), self.weight
         deep = quick = 0
-        spent = [0, 0]  # nodes of runs limited by nodes, and by failures: kept at 1 to 3
+        spent = [0, 0]  # nodes of runs limited by nodes, and by failures: kept at 1 to 8
         while True:
             value = chance.choice(values)
             trust = chance.choice((0.0, 0.0, 0.5, 1.0))
@@ -118,7 +118,7 @@ class Finder:
             score = [-value(i) * weight[i] ** trust * (1 + noise * (chance.random() * 2 - 1)) for i in n]
             ranked = sorted(n, key=score.__getitem__)
             before = self.budget.nodes
-            if 3 * spent[0] <= spent[1]:
+            if 8 * spent[0] <= spent[1]:
                 deep += 1
                 yield self.run(ranked, nodes * luby(deep), FAR)
                 spent[0] += self.budget.nodes - before
