@@ -16,7 +16,7 @@ from minun_pio.search import STRATEGIES
 from minun_pio.search.measure import SimulatedMeasure
 from minun_pio.search.rungs import soft_limits, space_of
 from minun_pio.search.space import Assignment, Limits, Outcome
-from minun_pio.simulate.assign import index_tensors
+from minun_pio.simulate.assign import index_tensors, real_tensors
 from minun_pio.simulate.reference import Range, profile
 
 SYNTHETIC_SAMPLES = 64
@@ -53,19 +53,25 @@ def choose(
 
 
 def calibration(config: ModelConfig, graph: Graph) -> Samples:
-    """The calibration samples; without any, random ones, which serve posits and float32 only."""
+    """The calibration samples; without any, random ones, which serve posits, float32 and a network that
+    came quantised, whose scales are known."""
     inputs = {name: graph.tensors[name].shape for name in graph.inputs}
     if config.data.calibration is None:
-        if config.formats.family in ("fixed", "int8"):
+        family = config.formats.family
+        known = family == "int8" and all(scoped.name in graph.quantised for scoped in real_tensors(graph))
+        if family in ("fixed", "int8") and not known:
             raise MinunError(
                 "data.missing",
-                f"family '{config.formats.family}' needs 'data.calibration' to find its scales; add a file",
+                f"family '{family}' needs 'data.calibration' to find its scales; add a file",
                 config.where("data"),
             )
         generator = np.random.default_rng(20221029)
         drawn = {
             name: generator.standard_normal((SYNTHETIC_SAMPLES, *shape)) for name, shape in inputs.items()
         }
+        if known:  # over all of each input's codes
+            codes = {name: generator.integers(-128, 128, values.shape) for name, values in drawn.items()}
+            drawn = {name: np.asarray(graph.quantised[name].decode(codes[name])) for name in drawn}
         return Samples(drawn, None)
     samples = load_samples(config, "calibration", inputs, classes_of(graph))
     return samples.first(config.search.samples)

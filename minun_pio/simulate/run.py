@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from minun_pio.ir import Graph, Node
 from minun_pio.numerics.format import Codes, Format
-from minun_pio.simulate.assign import Assignment, index_tensors, operator_of
+from minun_pio.simulate.assign import Assignment, index_tensors, operator_of, scoped_tensors
 from minun_pio.simulate.interpret import interpret
 from minun_pio.simulate.legalise import Legal, legalise
 from minun_pio.simulate.reference import CHUNK_BYTES, Inputs, chunks, named_inputs
@@ -24,14 +24,21 @@ Cache = dict[tuple[str, Format], Codes]
 
 @dataclass(frozen=True)
 class Run:
-    """Codes by scoped tensor name, `(samples, *S)`, and the formats they are in."""
+    """Codes by scoped tensor name, `(samples, *S)`, and the formats they are in. Constants have one sample;
+    `constants` holds the shapes of those that are there."""
 
     codes: Mapping[str, Codes]
     formats: Mapping[str, Format]
+    constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def values(self, name: str) -> NDArray[np.float64]:
         """The real values of a tensor's codes."""
-        return np.asarray(self.formats[name].decode(self.codes[name]), dtype=np.float64)
+        fmt, codes = self.formats[name], self.codes[name]
+        if name not in self.constants:
+            return np.asarray(fmt.decode(codes), dtype=np.float64)
+        shape = self.constants[name]  # a format per channel counts its axis from there
+        parts = [fmt.decode(part) for part in codes.reshape(-1, *shape)]
+        return np.stack(parts).astype(np.float64).reshape(codes.shape)
 
 
 def run(
@@ -91,8 +98,15 @@ def run_codes(
         for name, codes in zip(graph.outputs, outputs, strict=True):
             kept[name] = np.broadcast_to(codes, (samples, *codes.shape[1:]))
         parts.append(kept)
-    merged = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
-    return Run(codes=merged, formats={name: formats[name] for name in merged})
+    shapes = {
+        scoped.name: scoped.tensor.shape for scoped in scoped_tensors(graph) if scoped.role == "constant"
+    }
+    once = {name: shapes[name] for name in parts[0] if name in shapes and name not in graph.outputs}
+    merged = {
+        name: parts[0][name] if name in once else np.concatenate([part[name] for part in parts])
+        for name in parts[0]
+    }
+    return Run(codes=merged, formats={name: formats[name] for name in merged}, constants=once)
 
 
 def encode_constant(values: Array, fmt: Format) -> Codes:

@@ -113,7 +113,7 @@ def test_every_family_is_searched_on_the_quickstarts_network(
     cnn: tuple[ModelConfig, Graph], family: str
 ) -> None:
     config, graph = cnn
-    wanted = replace(config, formats=Formats(family))
+    wanted = replace(config, formats=Formats(family), search=replace(config.search, ram=None))
     bound, packed = arena_measures(graph, "m3", config.memory)
     found = choose(wanted, graph, 98_304, 524_288, bound, packed)
     assert found.fits
@@ -157,6 +157,20 @@ def test_without_calibration_data_posits_are_judged_by_float32_and_scales_are_re
     assert "no calibration data" in found.notes[-1]
     with pytest.raises(MinunError, match=r"family 'fixed' needs 'data.calibration'"):
         choose(replace(bare, formats=Formats("fixed")), graph, None, None, bound, packed)
+
+
+def test_a_network_that_came_quantised_brings_its_own_scales_and_needs_no_calibration_data(
+    cnn: tuple[ModelConfig, Graph],
+) -> None:
+    config, graph = cnn
+    bound, packed = arena_measures(graph, "m3", config.memory)
+    wide = replace(config, formats=Formats("int8"), search=replace(config.search, ram=None))
+    own = choose(wide, graph, None, None, bound, packed).assignment
+    bare = replace(wide, data=replace(config.data, calibration=None))
+    found = choose(bare, replace(graph, quantised=dict(own)), None, None, bound, packed)
+    assert found.assignment == own
+    with pytest.raises(MinunError, match=r"family 'int8' needs 'data.calibration'"):
+        choose(bare, replace(graph, quantised=dict(list(own.items())[1:])), None, None, bound, packed)
 
 
 def test_classes_are_those_of_the_scores_behind_an_argmax(cnn: tuple[ModelConfig, Graph]) -> None:

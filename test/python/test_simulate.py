@@ -10,6 +10,7 @@ import pytest
 from small_networks import branches, nested_loops, recurrent, two_layers
 
 from minun_pio.errors import MinunError
+from minun_pio.numerics.affine import affine_for_range, affine_for_weights
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.floats import Float32
 from minun_pio.numerics.index import Index32
@@ -46,6 +47,15 @@ def test_a_batch_in_parts_gives_the_same_codes():
     parts = run(graph, uniform(graph, P16), batch(graph), chunk_bytes=400)
     for name in graph.outputs:
         assert np.array_equal(whole.codes[name], parts.codes[name])
+
+
+def test_a_kept_constant_comes_once_with_a_scale_for_each_of_its_channels():
+    graph = two_layers()
+    w = graph.constants["w"]
+    formats = {**uniform(graph, affine_for_range(-4.0, 4.0)), "w": affine_for_weights(w, axis=0)}
+    done = run(graph, formats, batch(graph), keep=["w"], chunk_bytes=100)
+    assert done.codes["w"].shape == (1, *w.shape)
+    assert np.array_equal(done.values("w")[0], formats["w"].decode(formats["w"].encode(w)))
 
 
 def test_constants_are_encoded_once_per_format():
