@@ -72,6 +72,10 @@ def _arrays(found: DataFile, where: str) -> dict[str, Array]:
         if suffix == ".csv":
             return _csv(found)
         with open(found.path, "rb") as stream:
+            start = stream.read(6)
+            if not start.startswith((b"PK", b"\x93NUMPY")):
+                raise ValueError("it is neither an archive of arrays nor an array; write it with numpy.savez")
+            stream.seek(0)
             loaded = np.load(stream, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 return {found.x: loaded}
@@ -108,7 +112,7 @@ def _inputs(
 ) -> Array | dict[str, Array]:
     if len(inputs) == 1:
         ((input_name, shape),) = inputs.items()
-        key = found.x if found.x in arrays else input_name
+        key = input_name if found.x == "x" and "x" not in arrays else found.x
         return _checked(found, arrays, key, shape, where)
     return {name: _checked(found, arrays, name, shape, where) for name, shape in inputs.items()}
 
@@ -118,9 +122,7 @@ def _checked(
 ) -> Array:
     name = found.path.name
     if key not in arrays:
-        near = nearest(key, arrays)
-        hint = f"did you mean '{near}'?" if near else "it has: " + (", ".join(sorted(arrays)) or "nothing")
-        raise MinunError("data.missing-array", f"'{name}' has no array '{key}'; {hint}", where)
+        raise _missing(found, arrays, key, where)
     values = arrays[key]
     if values.dtype.kind not in "biuf":
         raise MinunError(
@@ -144,13 +146,30 @@ def _checked(
     return values
 
 
+def _missing(found: DataFile, arrays: Mapping[str, Array], key: str, where: str) -> MinunError:
+    near = nearest(key, arrays)
+    hint = f"did you mean '{near}'?" if near else "it has: " + (", ".join(sorted(arrays)) or "nothing")
+    return MinunError("data.missing-array", f"'{found.path.name}' has no array '{key}'; {hint}", where)
+
+
+def _one_hot(labels: Array, classes: int | None) -> Array:
+    """Classes of rows with a single 1, one column a class; anything else as it is."""
+    if labels.ndim != 2 or labels.shape[1] != classes or labels.dtype.kind not in "biuf":
+        return labels
+    ones = labels == 1
+    single = (ones.sum(axis=1) == 1).all() and (ones | (labels == 0)).all()
+    return np.argmax(ones, axis=1) if single else labels
+
+
 def _labels(
     found: DataFile, arrays: Mapping[str, Array], count: int, classes: int | None, where: str
 ) -> NDArray[np.int64] | None:
     if found.y not in arrays:
+        if found.y != "y":
+            raise _missing(found, arrays, found.y, where)
         return None
     name, labels = found.path.name, arrays[found.y]
-    labels = labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    labels = labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else _one_hot(labels, classes)
     if labels.ndim != 1 or classes is None:
         return None  # not class labels: the network's own float answers are the measure
     if labels.shape[0] != count:

@@ -22,17 +22,11 @@ from minun_pio.config.model import (
     Search,
     Source,
 )
+from minun_pio.config.names import why_not
 from minun_pio.errors import MinunError
 
 TOP_KEYS = ("name", "source", "data", "formats", "search", "budgets", "memory", "outputs")
 _DATA_SUFFIXES = (".npz", ".npy", ".csv")
-_CPP_KEYWORDS = """
-    alignas alignof and asm auto bitand bitor bool break case catch char class compl const constexpr
-    continue decltype default delete do double else enum explicit export extern false float for friend
-    goto if inline int long main minun mutable namespace new noexcept not nullptr operator or private
-    protected public register return short signed sizeof static std struct switch template this throw
-    true try typedef typeid typename union unsigned using virtual void volatile while xor
-"""
 
 
 def read_model(path: Path | str) -> ModelConfig:
@@ -75,12 +69,10 @@ def _read(root: Located, path: Path) -> ModelConfig:
 
 def _name(reader: Reader, value: Located) -> str:
     name = reader.text("name", value)
-    if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name) or "__" in name or name in _CPP_KEYWORDS.split():
-        raise reader.error(
-            "config.wrong-value",
-            f"'name' is '{name}', expected lower-case letters, digits and _ like 'digits' (a C++ namespace)",
-            value.line,
-        )
+    reason = why_not(name)
+    if reason:
+        shown = name if len(name) <= 60 else f"{name[:57]}..."
+        raise reader.error("config.wrong-value", f"'name' is '{shown}', {reason}", value.line)
     return name
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from minun_pio.config.names import why_not
 from minun_pio.errors import MinunError
 
 _KEYWORD_TEXT = """
@@ -21,12 +22,9 @@ _KEYWORDS = frozenset(_KEYWORD_TEXT.split())
 
 def check_model_name(name: str) -> None:
     """A model's name is a namespace and a file name. Raises MinunError when it cannot be."""
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name in _KEYWORDS or "__" in name or len(name) > 40:
-        raise MinunError(
-            "emit.model-name",
-            f"the model's name '{name}' cannot be a C++ namespace; use up to 40 lower-case letters, digits "
-            "and single underscores, a letter first, no C++ keyword",
-        )
+    reason = why_not(name)
+    if reason:
+        raise MinunError("emit.model-name", f"the model's name is '{name}', {reason}")
 
 
 class Identifiers:

@@ -114,8 +114,17 @@ def test_each_mistake_is_one_line_with_its_place_and_what_was_expected(tmp_path:
         ("- a\n", "model.yaml:1: 'model.yaml' is a list of 1, expected a mapping"),
         ("name: a\n", "model.yaml:1: the key 'source' is missing"),
         ("source: {layers: [relu]}\n", "model.yaml:1: the key 'name' is missing"),
-        ("name: class\nsource: {layers: [relu]}\n", "model.yaml:1: 'name' is 'class', expected lower-case"),
-        ("name: Digits\nsource: {layers: [relu]}\n", "model.yaml:1: 'name' is 'Digits', expected lower-case"),
+        (
+            "name: class\nsource: {layers: [relu]}\n",
+            "'name' is 'class', it is a keyword of C++",
+        ),
+        (
+            "name: string\nsource: {layers: [relu]}\n",
+            "'string', a header of that name is there already; add",
+        ),
+        ("name: minun_models\nsource: {layers: [relu]}\n", "'minun_models', a header of that name is there"),
+        ("name: setup\nsource: {layers: [relu]}\n", "'setup', C, C++ or Arduino have it already"),
+        ("name: Digits\nsource: {layers: [relu]}\n", "'Digits', expected up to 40 lower-case"),
         ("name: a\nsource: {}\n", "model.yaml:2: 'source' needs exactly one of 'onnx', 'tflite', 'layers'"),
         ("name: a\nsource: {onnx: a.onnx, tflite: b.tflite}\n", "found 'onnx' and 'tflite'"),
         ("name: a\nsource:\n  onnx: missing.onnx\n", "model.yaml:3: 'source.onnx': no file 'missing.onnx'"),
@@ -209,6 +218,22 @@ def test_samples_are_read_from_npz_npy_and_csv_alike(tmp_path: Path) -> None:
         found = load_samples(config, "calibration", {"in": (1, 4)}, 3)
         assert np.array_equal(np.asarray(found.x), x)
         assert (found.y is not None and found.y.tolist() == [0, 2]) if labelled else found.y is None
+
+
+def test_rows_with_a_single_one_are_labels_too(tmp_path: Path) -> None:
+    y = np.array([2, 0, 1])
+    found = load_samples(
+        config_with(tmp_path, x=np.zeros((3, 4)), y=np.eye(3)[y]), "calibration", {"in": (1, 4)}, 3
+    )
+    assert found.y is not None
+    assert found.y.tolist() == y.tolist()
+
+
+@pytest.mark.parametrize("key", ["x", "y"])
+def test_an_array_that_is_named_has_to_be_there(tmp_path: Path, key: str) -> None:
+    np.savez(tmp_path / "d.npz", **{"x": np.zeros((2, 4)), "in": np.zeros((2, 4)), "y": np.zeros(2)})
+    config = read_model(model(tmp_path, PLAIN + f"data: {{calibration: {{file: d.npz, {key}: pixels}}}}\n"))
+    assert "model.yaml:4: 'd.npz' has no array 'pixels'" in samples_error(config)
 
 
 @pytest.mark.parametrize(
