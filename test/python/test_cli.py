@@ -227,7 +227,7 @@ def test_cmake_builds_a_firmware_and_configures_again_when_a_model_changes(
     project = tmp_path / "a project"
     shutil.copytree(digits, project)
     (project / "CMakeLists.txt").write_text(
-        f"cmake_minimum_required(VERSION 3.18)\nproject(firmware CXX)\nadd_subdirectory({ROOT} minun)\n"
+        f"cmake_minimum_required(VERSION 3.18)\nproject(firmware CXX)\nadd_subdirectory(\"{ROOT}\" minun)\n"
         "add_executable(firmware main.cpp)\nminun_add_models(firmware MODELS cnn/model.yaml)\n"
     )
     (project / "main.cpp").write_text("#include <cnn.h>\nint main() { return cnn::kInputElements - 64; }\n")

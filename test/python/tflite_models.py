@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small TensorFlow Lite files, written with the schema's own builder, and what the interpreter says of them."""
+"""Small TensorFlow Lite files, written with the schema's own builder, and the interpreter's word on them."""
 
 from __future__ import annotations
 
