@@ -132,6 +132,15 @@ def test_rnnpool_sweeps_rows_and_columns_of_every_patch(tmp_path: Path) -> None:
     np.testing.assert_allclose(answer(graph, x)[0, 0], wanted, rtol=1e-9, atol=1e-12)
 
 
+def test_pad_repeats_the_edge_or_fills_with_a_value(tmp_path: Path) -> None:
+    x = floats(1, 2, 3, 2)
+    edge = network(tmp_path, [("pad", {"pads": [0, 1, 2, 0], "mode": "edge"})], (1, 2, 3, 2))
+    np.testing.assert_array_equal(answer(edge, x)[0, 0], np.pad(x[0], ((0, 2), (1, 0), (0, 0)), mode="edge"))
+    filled = network(tmp_path, [("pad", {"pads": 1, "value": 2.5})], (1, 2, 3, 2))
+    wanted = np.pad(x[0], ((1, 1), (1, 1), (0, 0)), constant_values=2.5)
+    np.testing.assert_array_equal(answer(filled, x)[0, 0], wanted)
+
+
 def test_mbconv_is_three_convolutions_with_a_residual(tmp_path: Path) -> None:
     arrays = {"f1": floats(3, 6), "f2": floats(6, 3, 3), "f3": floats(6, 3)}
     for stage, size in ((1, 6), (2, 6), (3, 3)):

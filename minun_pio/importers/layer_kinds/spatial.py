@@ -77,6 +77,17 @@ def _global_pool(op: str) -> Kind:
     return build
 
 
+def pad(o: Options) -> str:
+    """`pads` [top, left, bottom, right] rows and columns more: `mode` constant (`value`, zero unless given),
+    edge (the last one again) or reflect."""
+    _image(o)
+    top, left, bottom, right = o.wholes("pads", 4)
+    attrs: dict[str, Any] = {"pads": ((0, 0), (top, bottom), (left, right), (0, 0))}
+    attrs["mode"] = o.choice("mode", ("constant", "edge", "reflect"), "constant")
+    attrs["value"] = o.number("value", 0.0)
+    return o.add("pad", [o.stack.x], attrs)
+
+
 def mbconv(o: Options) -> str:
     """Inverted bottleneck: 1x1 `f1` (in, mid), depthwise `f2` (mid, kh, kw), 1x1 `f3` (mid, out); after
     each a scale
@@ -116,5 +127,6 @@ KINDS: Mapping[str, Kind] = {
     "average_pool": _pool("average_pool"),
     "global_average_pool": _global_pool("reduce_mean"),
     "global_max_pool": _global_pool("reduce_max"),
+    "pad": pad,
     "mbconv": mbconv,
 }
