@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RNNPool head detectors from their int16 weights, which are not part of the project: skipped without them."""
+"""RNNPool head detectors from their int16 weights, which are no part of the project: skipped without them."""
 
 from __future__ import annotations
 
