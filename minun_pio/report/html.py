@@ -13,14 +13,14 @@ from minun_pio.report.lines import kilobytes
 from minun_pio.report.text import calls, step_names
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 84rem; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 table { border-collapse: collapse; margin: 0.5rem 0; }
-th, td { padding: 0.15rem 0.7rem; border-bottom: 1px solid #ddd; text-align: left; }
+th, td { padding: 0.15rem 0.6rem; border-bottom: 1px solid #ddd; text-align: left; }
 th { border-bottom: 2px solid #888; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
 tr.off td { color: #999; } code, pre { font-family: ui-monospace, monospace; font-size: 13px; }
 pre { background: #f6f6f6; padding: 0.7rem; overflow-x: auto; }
-svg { width: 100%; height: auto; border: 1px solid #ddd; }
+svg { width: 100%; max-width: 62rem; height: auto; border: 1px solid #ddd; }
 .scroll { overflow-x: auto; }
 """
 
