@@ -50,6 +50,7 @@ P80, P82, P161, P162 = Posit(8, 0), Posit(8, 2), Posit(16, 1), Posit(16, 2)
 PLANS: tuple[tuple[str, Any, str], ...] = (
     ("posit<8,0> |w|<=1 |x|<2", P80, "narrow"),
     ("posit<8,0> |w|<=1", P80, "small"),
+    ("posit<8,0> |w|<=1, many |x|>=2", P80, "far"),
     ("posit<8,0> table", P80, "large"),
     ("posit<8,1>", Posit(8, 1), "small"),
     ("posit<8,2>", P82, "small"),
@@ -100,8 +101,10 @@ def dense_layer(rng: np.random.Generator, fmt: Any, kind: str, inputs: int, outp
     """Inputs half zero as after a ReLU, weights of a trained layer's size; `kind` as the label says."""
     x = np.maximum(rng.normal(0, 0.8, inputs), 0)
     x[::5] = rng.normal(0, 0.5, x[::5].size)
+    far = 4.0 if kind == "far" else 1.0
+    x *= far
     x = np.clip(x, -1.9, 1.9) if kind == "narrow" else np.append(x[:-1], 2.5)
-    weights = np.clip(rng.normal(0, 1 / np.sqrt(inputs), (outputs, inputs)), -1, 1)
+    weights = np.clip(rng.normal(0, 1 / np.sqrt(inputs), (outputs, inputs)), -1, 1) / far
     if kind == "large":
         weights[0, 0] = 1.5
     return Layer(

@@ -18,16 +18,26 @@ template <class X>
 struct PutUnpacked {
   Unpacked<X>* out;
   bool finite;
-  MINUN_INLINE void operator()(int index, typename X::Code code) {
-    if (X::is_nar(code)) finite = false;
-    out[index].set(code);
+  MINUN_INLINE void run(int index, const typename X::Code* from, int count) {
+    for (Unpacked<X>* at = out + index; count > 0; --count, ++at, ++from) {
+      if (X::is_nar(*from)) finite = false;
+      at->set(*from);
+    }
+  }
+  MINUN_INLINE void outside(int index, int count) {
+    for (Unpacked<X>* at = out + index; count > 0; --count, ++at) at->set(0);
   }
 };
 
 template <class X>
 struct PutFloat {
   float* out;
-  MINUN_INLINE void operator()(int index, typename X::Code code) { out[index] = X::to_float(code); }
+  MINUN_INLINE void run(int index, const typename X::Code* from, int count) {
+    for (float* at = out + index; count > 0; --count) *at++ = X::to_float(*from++);
+  }
+  MINUN_INLINE void outside(int index, int count) {
+    for (float* at = out + index; count > 0; --count) *at++ = 0.0f;
+  }
 };
 
 }  // namespace detail
@@ -43,7 +53,7 @@ MINUN_NOINLINE void conv_position(const typename X::Code* x, const typename W::C
   int channel = 0;
   for (int group = 0; group < shape.groups; ++group) {
     detail::PutUnpacked<X> put = {static_cast<Unpacked<X>*>(scratch), true};
-    for_patch<Taps>(x, shape, row, column, group, static_cast<typename X::Code>(0), put);
+    for_patch<Taps>(x, shape, row, column, group, put);
     for (int n = 0; n < outputs; ++n, ++channel, w += count) {
       *y++ = !put.finite ? Out::nar()
                          : clip(exact_dot<Out, X, W>(put.out, w, 1, count, bias, channel));
@@ -82,7 +92,7 @@ MINUN_NOINLINE void conv_float(const typename X::Code* x, const typename W::Code
       int channel = 0;
       for (int group = 0; group < shape.groups; ++group) {
         detail::PutFloat<X> put = {patch};
-        for_patch<Taps>(x, shape, row, column, group, static_cast<typename X::Code>(0), put);
+        for_patch<Taps>(x, shape, row, column, group, put);
         for (int n = 0; n < outputs; ++n, ++channel) {
           float sum = bias ? B::to_float(flash_load(bias + channel)) : 0.0f;
           for (int k = 0; k < count; ++k) sum = multiply_add(sum, patch[k], W::to_float(flash_load(weight++)));

@@ -13,11 +13,19 @@ namespace minun {
 
 namespace detail {
 
-template <class Value, class Code, class Decoder>
-struct PutInterleaved {
+// Decodes a patch into every Step-th value of `out`.
+template <int Step, class Value, class Code, class Decoder>
+struct PutDecoded {
   Value* out;
   const Decoder* decode;
-  MINUN_INLINE void operator()(int index, Code code) { out[4 * index] = (*decode)(code); }
+  Value zero;
+  MINUN_INLINE void run(int index, const Code* from, int count) {
+    Value* at = out + Step * index;
+    for (const Code* const end = from + count; from != end; at += Step) *at = (*decode)(*from++);
+  }
+  MINUN_INLINE void outside(int index, int count) {
+    for (Value* at = out + Step * index; count > 0; --count, at += Step) *at = zero;
+  }
 };
 
 // The first `shared` kernel columns of one lane are the last ones of the lane before.
@@ -29,7 +37,14 @@ MINUN_NOINLINE void share_columns(Value* to, const Value* from, const ConvShape&
   for (int i = 0; i < shape.kernel_height; ++i, to += 4 * row, from += 4 * row) {
     Value* out = to;
     const Value* in = from;
-    for (int k = run; k > 0; --k, out += 4, in += 4) *out = *in;
+    int k = run;
+    for (; k >= 4; k -= 4, out += 16, in += 16) {
+      out[0] = in[0];
+      out[4] = in[4];
+      out[8] = in[8];
+      out[12] = in[12];
+    }
+    for (; k > 0; --k, out += 4, in += 4) *out = *in;
   }
 }
 
@@ -53,13 +68,13 @@ MINUN_INLINE void conv_by_four(const Code* x, const typename Method::Weight* w, 
   for (int32_t position = 0; position < positions; position += 4) {
     const int lanes = positions - position < 4 ? static_cast<int>(positions - position) : 4;
     for (int lane = 0; lane < lanes; ++lane) {
-      PutInterleaved<typename Method::Value, Code, Decoder> put = {values + lane, &decode};
+      PutDecoded<4, typename Method::Value, Code, Decoder> put = {values + lane, &decode, decode(zero)};
       int from = 0;
       if (column > 0 && shared > 0) {
         share_columns(values + lane, values + ((lane + 3) & 3), shape, shared);
         from = shared;
       }
-      for_patch<Taps>(x, shape, row, column, 0, zero, put, from);
+      for_patch<Taps>(x, shape, row, column, 0, put, from);
       if (++column == shape.out_width) {
         column = 0;
         ++row;
@@ -79,13 +94,6 @@ MINUN_INLINE void conv_by_four(const Code* x, const typename Method::Weight* w, 
     y += 4 * shape.out_channels;
   }
 }
-
-template <class Value, class Code, class Decoder>
-struct PutDecoded {
-  Value* out;
-  const Decoder* decode;
-  MINUN_INLINE void operator()(int index, Code code) { out[index] = (*decode)(code); }
-};
 
 // Channels that a depthwise convolution gathers at a time: what a tap costs is shared by them.
 static const int kChannels = 8;
@@ -140,8 +148,8 @@ MINUN_INLINE void conv_by_group(const Code* x, const typename Method::Weight* w,
       const typename Method::Weight* weights = w;
       int channel = 0;
       for (int group = 0; group < shape.groups; ++group) {
-        PutDecoded<typename Method::Value, Code, Decoder> put = {values, &decode};
-        for_patch<Taps>(x, shape, row, column, group, zero, put);
+        PutDecoded<1, typename Method::Value, Code, Decoder> put = {values, &decode, decode(zero)};
+        for_patch<Taps>(x, shape, row, column, group, put);
         for (int n = 0; n < outputs; ++n, ++channel, weights += count) {
           *y++ = rows.one(row_sum<Method>(values, weights, count, table), channel);
         }
@@ -222,43 +230,55 @@ struct LongRows {
     additions.exception = first_exception;
   }
   MINUN_INLINE void start(int64_t* sums, int channel) const {
-    const int64_t value = additions.bias != 0 && additions.at_start() ? flash_load(additions.bias + channel) : 0;
-    sums[0] = sums[1] = sums[2] = sums[3] = value;
+    additions.start(sums, channel, 1);
+    sums[1] = sums[2] = sums[3] = sums[0];
   }
   MINUN_INLINE void finish(int64_t* sums, int channel, typename Out::Code* y, int stride, int count) {
-    if (!additions.at_start()) later(sums, channel);
-    if (additions.place != additions.end && flash_load(additions.place) == static_cast<uint16_t>(channel)) add_exceptions(sums, channel);
-    round_strided<Out>(sums, count, unit, clip, y, stride);
+    int finer = 0;
+    const bool odd =
+        additions.place != additions.end && flash_load(additions.place) == static_cast<uint16_t>(channel);
+    if (odd || additions.bias_shift < 0) {
+      refine(sums, channel);
+      finer = additions.fine_bits;
+    }
+    round_strided<Out>(sums, count, unit - finer, clip, y, stride);
   }
   MINUN_INLINE void use(const int32_t* values) { additions.values = values; }
   MINUN_INLINE typename Out::Code one(int64_t sum, int channel) {
-    additions.finish_row(&sum, channel);
+    int64_t first;
+    additions.start(&first, channel, 1);
+    sum += first;
+    const int finer = additions.finish(&sum, channel, 1);
     typename Out::Code code;
-    round_strided<Out>(&sum, 1, unit, clip, &code, 1);
+    round_strided<Out>(&sum, 1, unit - finer, clip, &code, 1);
     return code;
   }
-  MINUN_NOINLINE void add_exceptions(int64_t* sums, int channel) {
+
+ private:
+  MINUN_NOINLINE void refine(int64_t* sums, int channel) {
+    if (additions.fine_bits != 0) {
+      const uint64_t bias = static_cast<uint64_t>(additions.fine_bias(channel));
+      for (int i = 0; i < 4; ++i) sums[i] = static_cast<int64_t>(shifted(sums[i], additions.fine_bits) + bias);
+    }
+    int64_t sum0 = sums[0], sum1 = sums[1], sum2 = sums[2], sum3 = sums[3];
     const uint16_t* at = additions.place;
     const int32_t* exception = additions.exception;
     while (at != additions.end && flash_load(at) == static_cast<uint16_t>(channel)) {
       const int32_t* const values = additions.values + 4 * flash_load(at + 1);
       const int32_t weight = flash_load(exception);
-      for (int i = 0; i < 4; ++i) sums[i] += static_cast<int64_t>(values[i]) * weight;
+      sum0 += static_cast<int64_t>(values[0]) * weight;
+      sum1 += static_cast<int64_t>(values[1]) * weight;
+      sum2 += static_cast<int64_t>(values[2]) * weight;
+      sum3 += static_cast<int64_t>(values[3]) * weight;
       at += 2;
       ++exception;
     }
     additions.place = at;
     additions.exception = exception;
-  }
-  MINUN_NOINLINE void later(int64_t* sums, int channel) const {
-    uint64_t addend = 0;
-    if (additions.bias != 0) {
-      addend = static_cast<uint64_t>(flash_load(additions.bias + channel));
-      if (additions.bias_shift != 0) addend <<= additions.bias_shift;
-    }
-    for (int i = 0; i < 4; ++i) {
-      sums[i] = static_cast<int64_t>(shifted(sums[i], additions.fine_bits) + addend);
-    }
+    sums[0] = sum0;
+    sums[1] = sum1;
+    sums[2] = sum2;
+    sums[3] = sum3;
   }
 };
 
@@ -320,13 +340,13 @@ MINUN_NOINLINE void conv_long(const typename X::Code* x, const typename W::Code*
     return;
   }
   int32_t* const values = static_cast<int32_t*>(scratch);
-  detail::LongRows<Out> rows = {
-      {bias, plan.fine_bits, bias != 0 ? plan.bias_unit - plan.weight_unit - decode.unit() : 0, values, exceptions.places,
-       exceptions.values, exceptions.places + 2 * exceptions.count},
-      exceptions.places,
-      exceptions.values,
-      plan.weight_unit + decode.unit(),
-      clip};
+  const int unit = plan.weight_unit + plan.fine_bits + decode.unit();
+  detail::LongRows<Out> rows = {{bias, plan.fine_bits, bias != 0 ? plan.bias_unit - unit : 0, values,
+                                 exceptions.places, exceptions.values, exceptions.places + 2 * exceptions.count},
+                                exceptions.places,
+                                exceptions.values,
+                                unit,
+                                clip};
   detail::conv_fast<Method, Taps>(x, w, y, values, table, shape, static_cast<typename X::Code>(0), decode, rows, Grouped);
 }
 

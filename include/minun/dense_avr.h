@@ -15,24 +15,38 @@ namespace avr {
 //   row(w, count, table)            sum of products
 //   value(k)                        one value, for the exceptions
 
-// posit<8,0>: 16 bits, or 8 where all magnitudes are below two and weights are their codes.
+// Values that count 0 in scratch and are added to each row.
+struct Large {
+  int16_t place, value;
+};
+
+// posit<8,0>. Where weights are their codes and few magnitudes reach two, values are 8 bits: the few count 0 there and
+// are listed behind. Otherwise 16 bits.
 template <class X, bool Tabled>
 struct ShortInputs {
-  int16_t* values;
-  bool narrow;
+  static const int16_t kWide = -1;  // values are 16 bits
+  static const int16_t kNone = -2;  // a NaR
+  static const int kFew = 8;        // one in so many may be listed: more would cost as much as 16 bits
 
-  bool fill(const typename X::Code* codes, int count) {
-    narrow = !Tabled && X::kBits == 8 && fill_narrow(codes, count);
-    if (narrow) return true;
+  static MINUN_INLINE Large* larges(void* scratch, int count) {
+    return static_cast<Large*>(scratch) + (count + 3) / 4;
+  }
+
+  // How many values are listed, or kWide, or kNone.
+  static MINUN_NOINLINE int16_t fill(const typename X::Code* codes, int count, void* scratch) {
+    if (!Tabled && X::kBits == 8) {
+      const int16_t listed = fill_narrow(codes, count, scratch);
+      if (listed != kWide) return listed;
+    }
     NarrowValues<X> decode;
     const int8_t one = static_cast<int8_t>(NarrowValues<X>::kOne);
-    int16_t* out = values;
+    int16_t* out = static_cast<int16_t*>(scratch);
     for (int k = count; k > 0; --k) {
       const int8_t code = *codes++;
       if (code <= one && code >= static_cast<int8_t>(-one)) {
         *out++ = code;
       } else {
-        if (X::is_nar(code)) return false;
+        if (X::is_nar(code)) return kNone;
         if (X::kBits == 8 && code > 0 && code < 96) {
           *out++ = static_cast<int16_t>(2 * code - 64);
         } else {
@@ -40,49 +54,70 @@ struct ShortInputs {
         }
       }
     }
-    return true;
+    return kWide;
   }
 
   // Between one and two, codes go in steps of two values. Two is code 96.
-  bool fill_narrow(const typename X::Code* codes, int count) {
-    int8_t* out = reinterpret_cast<int8_t*>(values);
-    for (int k = count; k > 0; --k) {
+  static int16_t fill_narrow(const typename X::Code* codes, int count, void* scratch) {
+    Large* large = larges(scratch, count);
+    int16_t listed = 0;
+    const int16_t most = count / kFew < 255 ? static_cast<int16_t>(count / kFew) : 255;
+    int8_t* out = static_cast<int8_t*>(scratch);
+    for (int k = 0; k < count; ++k) {
       int8_t code = *codes++;
-      if (code > 64) {
-        if (code >= 96) return false;
-        code = static_cast<int8_t>(2 * code - 64);
-      } else if (code < -64) {
-        if (code <= -96) return false;
-        code = static_cast<int8_t>(2 * code + 64);
+      if (static_cast<uint8_t>(code + 64) > 128) {  // beyond one
+        if (code < 96 && code > -96) {
+          code = static_cast<int8_t>(code > 0 ? 2 * code - 64 : 2 * code + 64);
+        } else {
+          if (X::is_nar(code)) return kNone;
+          if (listed == most) return kWide;
+          large->place = static_cast<int16_t>(k);
+          large->value = NarrowValues<X>()(code);
+          ++large;
+          ++listed;
+          code = 0;
+        }
       }
       *out++ = code;
     }
-    return true;
+    return listed;
   }
 
-  MINUN_INLINE int32_t row(const int8_t* w, int count, const uint8_t* table) const {
-    if (count <= kMostSteps && count % kTurn == 0 && count != 0) {
-      return Tabled   ? sum_table_32(values, w, table, count)
-             : narrow ? sum_8x8(reinterpret_cast<const int8_t*>(values), w, count)
-                      : sum_16x8(values, w, count);
+  // How a row is summed: bytes and words are whole turns of one assembly loop.
+  enum Kind { kBytes,
+              kWords,
+              kParts };
+
+  static MINUN_INLINE uint8_t kind(int count, bool narrow) {
+    if (count > kMostSteps || count % kTurn != 0 || count == 0) return kParts;
+    return narrow ? kBytes : kWords;
+  }
+  static MINUN_INLINE int32_t row(const void* values, uint8_t kind, bool narrow, const int8_t* w, int count,
+                                  const uint8_t* table) {
+    if (!Tabled && kind == kBytes) return sum_8x8(static_cast<const int8_t*>(values), w, count);
+    if (kind == kWords) {
+      return Tabled ? sum_table_32(static_cast<const int16_t*>(values), w, table, count)
+                    : sum_16x8(static_cast<const int16_t*>(values), w, count);
     }
-    return long_row(w, count, table);
+    return long_row(values, narrow, w, count, table);
   }
 
-  MINUN_NOINLINE int32_t long_row(const int8_t* w, int count, const uint8_t* table) const {
-    const int8_t* const bytes = reinterpret_cast<const int8_t*>(values);
+  static MINUN_NOINLINE int32_t long_row(const void* values, bool narrow, const int8_t* w, int count,
+                                         const uint8_t* table) {
+    const int16_t* const words = static_cast<const int16_t*>(values);
+    const int8_t* const bytes = static_cast<const int8_t*>(values);
     int32_t sum = 0;
     int k = 0;
     while (count - k >= kTurn) {
       const int steps = count - k > kMostSteps ? kMostSteps : (count - k) / kTurn * kTurn;
-      sum += Tabled   ? sum_table_32(values + k, w + k, table, steps)
+      sum += Tabled   ? sum_table_32(words + k, w + k, table, steps)
              : narrow ? sum_8x8(bytes + k, w + k, steps)
-                      : sum_16x8(values + k, w + k, steps);
+                      : sum_16x8(words + k, w + k, steps);
       k += steps;
     }
     for (; k < count; ++k) {
       const uint8_t code = static_cast<uint8_t>(flash_load(w + k));
-      const int32_t value = narrow ? bytes[k] : values[k];
+      const int32_t value = narrow ? bytes[k] : words[k];
       sum += value * (Tabled ? entry_16(table, code) : static_cast<int8_t>(code));
     }
     return sum;
@@ -92,6 +127,14 @@ struct ShortInputs {
     return static_cast<int16_t>(flash_load(table + code) | (static_cast<uint16_t>(flash_load(table + 256 + code)) << 8));
   }
 };
+
+MINUN_NOINLINE inline int32_t sum_of_large(const Large* large, uint8_t count, const int8_t* w) {
+  int32_t sum = 0;
+  for (; count > 0; --count, ++large) {
+    sum += static_cast<int32_t>(large->value) * static_cast<int16_t>(flash_load(w + large->place));
+  }
+  return sum;
+}
 
 template <class Out, bool Short>
 struct Encode40 {
@@ -295,17 +338,22 @@ template <class Out, class X, bool Tabled, int Unit>
 MINUN_NOINLINE void dense_avr_short(const typename X::Code* x, const int8_t* w, const int32_t* bias,
                                     typename Out::Code* y, void* scratch, const uint8_t* table, int rows, int inputs,
                                     int outputs, Clip<Out> clip) {
-  avr::ShortInputs<X, Tabled> values = {static_cast<int16_t*>(scratch), false};
+  typedef avr::ShortInputs<X, Tabled> Inputs;
   for (int row = 0; row < rows; ++row, x += inputs) {
-    const bool finite = values.fill(x, inputs);
+    const int16_t filled = Inputs::fill(x, inputs, scratch);
+    if (filled == Inputs::kNone) {
+      for (int n = 0; n < outputs; ++n) *y++ = Out::nar();
+      continue;
+    }
+    const bool narrow = filled >= 0;
+    const uint8_t listed = static_cast<uint8_t>(narrow ? filled : 0);
+    const uint8_t kind = Inputs::kind(inputs, narrow);
     const int8_t* weights = w;
-    for (int n = 0; n < outputs; ++n, weights += inputs) {
-      if (!finite) {
-        *y++ = Out::nar();
-        continue;
-      }
-      int32_t sum = values.row(weights, inputs, table);
-      if (bias != 0) sum += flash_load(bias + n);
+    const int32_t* added = bias;
+    for (int n = outputs; n > 0; --n, weights += inputs) {
+      int32_t sum = Inputs::row(scratch, kind, narrow, weights, inputs, table);
+      if (!Tabled && listed != 0) sum += avr::sum_of_large(Inputs::larges(scratch, inputs), listed, weights);
+      if (bias != 0) sum += flash_load(added++);
       *y++ = clip(RoundSum<Out>::of(sum, Unit));
     }
   }

@@ -50,44 +50,52 @@ MINUN_INLINE uint64_t shifted(int64_t value, int bits) {
   return (static_cast<uint64_t>((high << bits) | carried) << 32) | (low << bits);
 }
 
-// What is added to a row's sum of products: the bias, and the weights that are exceptions.
+// What is added to a row's sum of products: the bias, and the weights that are exceptions. Sums have the inner loop's
+// unit, and only where an exception or a finer bias needs it the unit of the exceptions, 2^fine_bits finer.
 struct Additions {
   const int64_t* bias;
   int fine_bits;
-  int bias_shift;
+  int bias_shift;  // bias << bias_shift counts the inner loop's unit; negative: it needs the finer one. 0 without bias
   const int32_t* values;
   const uint16_t* place;  // the next exception, up to `end`
   const int32_t* exception;
   const uint16_t* end;
 
-  // The bias can be there from the start when it has the inner loop's unit.
-  MINUN_INLINE bool at_start() const { return fine_bits == 0 && bias_shift == 0; }
-
+  // What the sums of rows n, n + 1, ... begin with.
   MINUN_INLINE void start(int64_t* sums, int n, int count) const {
-    if (bias != 0 && at_start()) {
-      for (int i = 0; i < count; ++i) sums[i] = flash_load(bias + n + i);
-    } else {
+    if (bias == 0) {
       for (int i = 0; i < count; ++i) sums[i] = 0;
+      return;
     }
+    for (int i = 0; i < count; ++i) sums[i] = flash_load(bias + n + i);
+    if (bias_shift != 0) move(sums, count);
   }
 
-  // A row whose sum began at zero.
-  MINUN_INLINE void finish_row(int64_t* sum, int n) {
-    if (at_start()) {
-      if (bias != 0) *sum += flash_load(bias + n);
-    } else {
-      later(sum, n, 1);
-    }
-    if (place != end && static_cast<int>(flash_load(place)) == n) add_exceptions(sum, n, 1);
+  // The sums of rows n, n + 1, ... are complete after this, in a unit that is 2^(what is returned) finer.
+  MINUN_INLINE int finish(int64_t* sums, int n, int count) {
+    const bool odd = place != end && static_cast<int>(flash_load(place)) < n + count;
+    if (!odd && bias_shift >= 0) return 0;
+    refine(sums, n, count);
+    return fine_bits;
   }
 
-  MINUN_INLINE void finish(int64_t* sums, int n, int count) {
-    if (!at_start()) later(sums, n, count);
-    if (place != end && static_cast<int>(flash_load(place)) < n + count) add_exceptions(sums, n, count);
+  MINUN_INLINE int64_t fine_bias(int n) const {
+    if (bias_shift >= 0) return 0;
+    return static_cast<int64_t>(static_cast<uint64_t>(flash_load(bias + n)) << (bias_shift + fine_bits));
   }
 
  private:
-  MINUN_NOINLINE void add_exceptions(int64_t* sums, int n, int count) {
+  MINUN_NOINLINE void move(int64_t* sums, int count) const {
+    for (int i = 0; i < count; ++i) {
+      sums[i] = bias_shift < 0 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(sums[i]) << bias_shift);
+    }
+  }
+  MINUN_NOINLINE void refine(int64_t* sums, int n, int count) {
+    if (fine_bits != 0) {
+      for (int i = 0; i < count; ++i) {
+        sums[i] = static_cast<int64_t>(shifted(sums[i], fine_bits) + static_cast<uint64_t>(fine_bias(n + i)));
+      }
+    }
     const uint16_t* at = place;
     const int32_t* weight = exception;
     int row;
@@ -98,16 +106,6 @@ struct Additions {
     }
     place = at;
     exception = weight;
-  }
-  MINUN_NOINLINE void later(int64_t* sums, int n, int count) const {
-    for (int i = 0; i < count; ++i) {
-      uint64_t sum = shifted(sums[i], fine_bits);
-      if (bias != 0) {
-        const uint64_t addend = static_cast<uint64_t>(flash_load(bias + n + i));
-        sum += bias_shift == 0 ? addend : addend << bias_shift;
-      }
-      sums[i] = static_cast<int64_t>(sum);
-    }
   }
 };
 
@@ -189,24 +187,24 @@ MINUN_NOINLINE void dense_long(const typename X::Code* x, const typename W::Code
       dense_row<Out, X, W, Interleaved<4> >(x, w, added, y, scratch, inputs, outputs, clip);
       continue;
     }
-    detail::Additions additions = {bias, plan.fine_bits, bias != 0 ? plan.bias_unit - plan.weight_unit - decode.unit() : 0, values,
+    const int unit = plan.weight_unit + plan.fine_bits + decode.unit();
+    detail::Additions additions = {bias, plan.fine_bits, bias != 0 ? plan.bias_unit - unit : 0, values,
                                    exceptions.places, exceptions.values, exceptions.places + 2 * exceptions.count};
-    const int unit = plan.weight_unit + decode.unit();
     const typename W::Code* weights = w;
     int n = 0;
     for (; n + 4 <= outputs; n += 4, weights += 4 * inputs) {
       int64_t sums[4];
       additions.start(sums, n, 4);
       dense_sums<Method>(sums, values, weights, inputs, table);
-      additions.finish(sums, n, 4);
-      round_sums<Out>(sums, 4, unit, clip, y + n);
+      const int finer = additions.finish(sums, n, 4);
+      round_sums<Out>(sums, 4, unit - finer, clip, y + n);
     }
     for (; n < outputs; ++n, weights += inputs) {
       int64_t sum;
       additions.start(&sum, n, 1);
       sum += row_sum<Method>(values, weights, inputs, table);
-      additions.finish(&sum, n, 1);
-      round_sums<Out>(&sum, 1, unit, clip, y + n);
+      const int finer = additions.finish(&sum, n, 1);
+      round_sums<Out>(&sum, 1, unit - finer, clip, y + n);
     }
   }
 }

@@ -97,10 +97,8 @@ struct Posit {
   // Nearest, ties to even on the bit string, never to zero and never to NaR.
   static inline Code encode(bool negative, uint32_t significand, int exponent, bool sticky) {
     uint32_t code;
-    if (exponent >= kMaxScale) {
-      code = static_cast<uint32_t>(kMaxCode);
-    } else if (exponent < -kMaxScale) {
-      code = 1;
+    if (static_cast<unsigned>(exponent + kMaxScale) >= 2u * kMaxScale) {
+      code = exponent < 0 ? 1u : static_cast<uint32_t>(kMaxCode);
     } else {
       // 10 (or 01), exponent bits, fraction: shifting this right repeats the regime's leading bit.
       const int regime = exponent >> Es;
@@ -112,11 +110,12 @@ struct Posit {
 #if defined(__AVR__)
       if (N <= 16) return finish_16(negative, string, static_cast<uint8_t>(shift - 16), significand, sticky);
 #endif
-      const uint32_t below = N < 32 ? string << ((33 - shift) & 31) : (string << (32 - shift)) << 1;
-      code = static_cast<uint32_t>(static_cast<int32_t>(string) >> shift) & static_cast<uint32_t>(kMaxCode);
-      if ((string >> (shift - 1)) & 1u) {
+      const uint32_t doubled = static_cast<uint32_t>(static_cast<int32_t>(string) >> (shift - 1));
+      code = (doubled >> 1) & static_cast<uint32_t>(kMaxCode);
+      if (doubled & 1u) {
+        const uint32_t below = N < 32 ? string << ((33 - shift) & 31) : (string << (32 - shift)) << 1;
         const uint32_t lost = significand << (31 - Es);
-        if (((code & 1u) | below | lost | static_cast<uint32_t>(sticky)) != 0) ++code;
+        if (sticky || ((doubled & 2u) | below | lost) != 0) ++code;
       }
     }
     return static_cast<Code>(negative ? 0u - code : code);
@@ -371,10 +370,8 @@ MINUN_INLINE typename Out::Code encode64_inline(int64_t value, int exponent) {
     top = 31;
   }
   const int shift = leading_zeros(high);
-  if (shift != 0) {
-    high = (high << shift) | (low >> (32 - shift));
-    low <<= shift;
-  }
+  high = (high << shift) | ((low >> 1) >> (31 - shift));
+  low <<= shift;
   return Out::encode(negative, high, top - shift + exponent, low != 0);
 #endif
 }

@@ -42,25 +42,25 @@ struct Transposed {
   }
 };
 
-// Calls put(index in the patch, code) for each element, in the order kernel row, kernel column, channel; `zero` stands
-// outside the input. Kernel columns before `from_column` are left out.
+// Calls put.run(index in the patch, codes, count) for the elements of each tap, in the order kernel row, kernel column,
+// channel, and put.outside(index, count) where the tap is outside the input. Kernel columns before `from_column` are
+// left out.
 template <class Taps, class Code, class Put>
-MINUN_INLINE void for_patch(const Code* x, const ConvShape& shape, int out_row, int out_column, int group, Code zero,
-                            Put& put, int from_column = 0) {
+MINUN_INLINE void for_patch(const Code* x, const ConvShape& shape, int out_row, int out_column, int group, Put& put,
+                            int from_column = 0) {
   const int channels = shape.group_inputs();
   for (int i = 0; i < shape.kernel_height; ++i) {
     const int row =
         Taps::source(out_row, i, shape.in_height, shape.stride_height, shape.pad_top, shape.dilation_height);
     int index = (i * shape.kernel_width + from_column) * channels;
-    for (int j = from_column; j < shape.kernel_width; ++j) {
+    for (int j = from_column; j < shape.kernel_width; ++j, index += channels) {
       const int column =
           Taps::source(out_column, j, shape.in_width, shape.stride_width, shape.pad_left, shape.dilation_width);
       if (row < 0 || column < 0) {
-        for (int c = 0; c < channels; ++c) put(index++, zero);
+        put.outside(index, channels);
       } else {
         const Code* from = x + (static_cast<int32_t>(row) * shape.in_width + column) * shape.in_channels;
-        from += group * channels;
-        for (int c = 0; c < channels; ++c) put(index++, from[c]);
+        put.run(index, from + group * channels, channels);
       }
     }
   }

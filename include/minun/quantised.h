@@ -85,7 +85,13 @@ namespace detail {
 template <class Code>
 struct PutCode {
   Code* out;
-  MINUN_INLINE void operator()(int index, Code code) { out[index] = code; }
+  Code zero;
+  MINUN_INLINE void run(int index, const Code* from, int count) {
+    for (Code* at = out + index; count > 0; --count) *at++ = *from++;
+  }
+  MINUN_INLINE void outside(int index, int count) {
+    for (Code* at = out + index; count > 0; --count) *at++ = zero;
+  }
 };
 
 }  // namespace detail
@@ -97,13 +103,13 @@ MINUN_NOINLINE void conv_quantised(const typename X::Code* x, const typename W::
                                    typename X::Code zero, const Requantise<Out>& requantise) {
   const int count = shape.patch_elements();
   const int outputs = shape.group_outputs();
-  detail::PutCode<typename X::Code> put = {static_cast<typename X::Code*>(scratch)};
+  detail::PutCode<typename X::Code> put = {static_cast<typename X::Code*>(scratch), zero};
   for (int row = 0; row < shape.out_height; ++row) {
     for (int column = 0; column < shape.out_width; ++column) {
       const typename W::Code* weight = w;
       int channel = 0;
       for (int group = 0; group < shape.groups; ++group) {
-        for_patch<Taps>(x, shape, row, column, group, zero, put);
+        for_patch<Taps>(x, shape, row, column, group, put);
         for (int n = 0; n < outputs; ++n, ++channel) {
           Sum sum = flash_load(bias + channel);
           for (int k = 0; k < count; ++k) {

@@ -56,14 +56,17 @@ namespace minun {
 #define MINUN_EXPAND(MACRO, ...) MACRO(__VA_ARGS__)
 
 // Convolution with a weight that has to be decoded: the weight, decoded, in r12 (r0 is free for it); four patches in
-// two pairs. r0 is needed, so the turns are counted on the stack.
+// two pairs. r0 is needed, so where the weights end is kept on the stack, in the place of the turns: a turn reads
+// 2^SHIFT bytes of weights.
 #define MINUN_PAIRS                                                     \
   "ldm r1!, {r0, lr}\n smlal r4, r5, r0, r12\n smlal r6, r7, lr, r12\n" \
   "ldm r1!, {r0, lr}\n smlal r8, r9, r0, r12\n smlal r10, r11, lr, r12\n"
-#define MINUN_ENTER_PAIRS "push {r0, r4-r11, lr}\n ldm r0, {r4-r11}\n 1:\n"
-#define MINUN_LEAVE_PAIRS                                                                        \
-  "ldr r0, [sp, #40]\n subs r0, #1\n str r0, [sp, #40]\n bne 1b\n pop {r0}\n stm r0, {r4-r11}\n" \
-  "pop {r4-r11, pc}\n"
+#define MINUN_ENTER_PAIRS(SHIFT)                                                               \
+  "push {r0, r4-r11, lr}\n ldm r0, {r4-r11}\n ldr r0, [sp, #40]\n add r0, r2, r0, lsl #" SHIFT \
+  "\n"                                                                                         \
+  "str r0, [sp, #40]\n 1:\n"
+#define MINUN_LEAVE_PAIRS \
+  "ldr r0, [sp, #40]\n cmp r2, r0\n bne 1b\n pop {r0}\n stm r0, {r4-r11}\n pop {r4-r11, pc}\n"
 #define MINUN_FOUR_TIMES(TEXT) TEXT TEXT TEXT TEXT
 #define MINUN_EIGHT_TIMES(TEXT) MINUN_FOUR_TIMES(TEXT) MINUN_FOUR_TIMES(TEXT)
 
@@ -152,16 +155,16 @@ struct Thumb2 {
         "ldrsh r12, [r1, #-2]\n mla r7, lr, r12, r7\n") MINUN_LEAVE32);
   }
   static MINUN_NAKED void lookup_32_conv(int64_t*, const int32_t*, const int8_t*, const int32_t*, int) {
-    __asm__ volatile(MINUN_ENTER_PAIRS MINUN_EIGHT_TIMES("ldrb r12, [r2], #1\n" MINUN_LOOK_UP32 MINUN_PAIRS)
+    __asm__ volatile(MINUN_ENTER_PAIRS("3") MINUN_EIGHT_TIMES("ldrb r12, [r2], #1\n" MINUN_LOOK_UP32 MINUN_PAIRS)
                          MINUN_LEAVE_PAIRS);
   }
   static MINUN_NAKED void piecewise_conv(int64_t*, const int32_t*, const int16_t*, const int32_t*, int) {
-    __asm__ volatile("add r3, r3, #512\n" MINUN_ENTER_PAIRS MINUN_EIGHT_TIMES(
+    __asm__ volatile("add r3, r3, #512\n" MINUN_ENTER_PAIRS("4") MINUN_EIGHT_TIMES(
         "ldrsh r12, [r2], #2\n asr r0, r12, #8\n ldr r0, [r3, r0, lsl #2]\n lsl r12, r12, r0\n"
         "add r12, r12, r0, asr #8\n" MINUN_PAIRS) MINUN_LEAVE_PAIRS);
   }
 
-// A piecewise weight needs a second register for its table entry; r0 is taken, so turns are counted on the stack.
+// A piecewise weight needs a second register for its table entry; r0 is taken, as in the convolutions.
 #define MINUN_PIECE(AT, LOW, HIGH)                                     \
   "ldrsh r12, [r2" AT                                                  \
   "\n asr r0, r12, #8\n ldr r0, [r3, r0, lsl #2]\n lsl r12, r12, r0\n" \
@@ -170,7 +173,7 @@ struct Thumb2 {
   ONE " lr, [r1" ONE_AT "\n" MINUN_PIECE(A0, "r4", "r5") MINUN_PIECE(A1, "r6", "r7") \
       MINUN_PIECE(A2, "r8", "r9") MINUN_PIECE(A3, "r10", "r11")
   static MINUN_NAKED void piecewise(int64_t*, const int32_t*, const int16_t*, const int32_t*, int) {
-    __asm__ volatile("add r3, r3, #512\n" MINUN_ENTER_PAIRS MINUN_EXPAND(
+    __asm__ volatile("add r3, r3, #512\n" MINUN_ENTER_PAIRS("6") MINUN_EXPAND(
         MINUN_TURN_HALVES, MINUN_STEP_PIECES, "ldr", MINUN_ONE_WORDS, "", "") MINUN_EXPAND(MINUN_TURN_HALVES, MINUN_STEP_PIECES, "ldr", MINUN_ONE_WORDS, "", "") MINUN_LEAVE_PAIRS);
   }
 #undef MINUN_PIECE

@@ -60,7 +60,7 @@ struct NarrowValues {
     uint8_t scale = 0;
     for (; bits & 0x80u; bits = static_cast<uint8_t>(bits << 1)) ++scale;
     bits = static_cast<uint8_t>(bits << 1);
-    const uint16_t magnitude = static_cast<uint16_t>((static_cast<uint32_t>(0x100u | bits) << scale) >> (10 - X::kBits));
+    const uint16_t magnitude = static_cast<uint16_t>(((0x100u | bits) << scale) >> (10 - X::kBits));  // scale <= 6
     return static_cast<Value>(code < 0 ? -static_cast<int>(magnitude) : static_cast<int>(magnitude));
   }
 };
@@ -105,19 +105,19 @@ struct SpanValues {
   MINUN_INLINE int unit() const { return unit_; }
 
   Readiness prepare(const Code* codes, int32_t count, const SumPlan& plan) {
-    uint16_t largest = 0;
-    uint16_t smallest = 1u << (X::kBits - 2);  // one
+    unsigned largest = 0;
+    unsigned below_smallest = (1u << (X::kBits - 2)) - 1u;  // one less than the smallest that is not 0; at most one
     for (int32_t i = 0; i < count; ++i) {
-      const int16_t code = codes[i];
-      const uint16_t magnitude = static_cast<uint16_t>(code < 0 ? -code : code);
+      const int code = codes[i];
+      const unsigned magnitude = code < 0 ? 0u - static_cast<unsigned>(code) : static_cast<unsigned>(code);
       if (magnitude > largest) largest = magnitude;
-      if (static_cast<uint16_t>(magnitude - 1) < static_cast<uint16_t>(smallest - 1)) smallest = magnitude;
+      if (magnitude - 1u < below_smallest) below_smallest = magnitude - 1u;
     }
     if (largest >> (X::kBits - 1)) return kNaR;
-    unit_ = static_cast<int16_t>(lowest_unit(smallest));
+    unit_ = static_cast<int16_t>(lowest_unit(static_cast<uint16_t>(below_smallest + 1u)));
     if (unit_ > plan.unit_limit) unit_ = plan.unit_limit;
     if (unit_ < plan.unit_floor) return kSlow;
-    return above(largest) - unit_ <= plan.span_bits ? kFast : kSlow;
+    return above(static_cast<uint16_t>(largest)) - unit_ <= plan.span_bits ? kFast : kSlow;
   }
 
   MINUN_INLINE Value operator()(Code code) const {
@@ -165,13 +165,13 @@ template <class X>
 struct PieceValues {
   typedef int32_t Value;
   typedef typename X::Code Code;
-  const int32_t* table;
+  const int32_t* middle;  // entry 0 of -128..127
   int16_t table_unit;
   int16_t finer;  // table_unit - unit()
   SpanValues<X> span;
 
   PieceValues(const int32_t* pieces, int unit)
-      : table(pieces), table_unit(static_cast<int16_t>(unit)), finer(0), span() {}
+      : middle(pieces + 128), table_unit(static_cast<int16_t>(unit)), finer(0), span() {}
 
   MINUN_INLINE int unit() const { return span.unit_; }
 
@@ -184,13 +184,14 @@ struct PieceValues {
   }
 
   MINUN_INLINE Value operator()(Code code) const {
+    if (code == 0) return 0;
     const int32_t aligned = static_cast<int32_t>(code) * (1 << (16 - X::kBits));
-    const int32_t entry = flash_load(table + (aligned >> 8) + 128);
+    const int32_t entry = flash_load(middle + (aligned >> 8));
     if (entry != 32) {
       const int32_t piece = static_cast<int32_t>(static_cast<uint32_t>(aligned) << (entry & 31)) + (entry >> 8);
       return static_cast<Value>(static_cast<uint32_t>(piece) << finer);
     }
-    return code == 0 ? 0 : other(code);
+    return other(code);
   }
 
   Readiness fill(const Code* codes, int count, const SumPlan& plan, Value* out) {

@@ -22,6 +22,7 @@ Exact = Posit | Fixed
 Integers = NDArray[Any]  # int64, or Python integers (dtype object) where those are too narrow
 
 _SUM_BITS = 62  # the weighted sum and the bias are each kept below 2^62, their sum below 2^63
+_ROOMY_UNIT = -22  # activations of up to 2^9 still fit 31 bits of a table at this unit
 _LEAST_SPAN = 12  # a kernel whose values may not span so many bits would take its slow path too often
 
 
@@ -80,8 +81,8 @@ class LongPlan:
         return None if self.bias is None else Table("int64_t", self.bias, "bias64", align=8)
 
     def at_unit(self, unit: int) -> LongPlan:
-        """With the bias in the sum's own units for values of this unit, so that it need no shift."""
-        total = self.weight_unit + unit
+        """With the bias in the inner loop's own units for values of this unit, so that sums begin with it."""
+        total = self.weight_unit + self.fine_bits + unit
         if self.bias is None or total > self.bias_unit:
             return self
         shifted = tuple(v << (self.bias_unit - total) for v in self.bias)
@@ -157,10 +158,13 @@ def piecewise_weights(codes: Codes, es: int) -> PiecewiseWeights | None:
     count, unit, entries, usable = next(found for found in candidates if found[0] <= tolerated)
     if count * 8 > max(int(live.sum()), 8):
         return None
+    fine = _unit_of(codes[live & ~usable[high]], fmt, unit)
+    if _ROOMY_UNIT <= fine < unit:  # a table at the exceptions' unit spares the sums a shift
+        finer = next(found for found in candidates if found[1] == fine)
+        if finer[0] <= count and _unit_of(codes[live & ~finer[3][high]], fmt, fine) == fine:
+            count, unit, entries, usable = finer
     places = np.argwhere(live & ~usable[high])
-    odd_codes = codes[live & ~usable[high]]
-    fine = min(unit, finest_unit(odd_codes, fmt)) if count else unit
-    odd = integers_at(odd_codes, fmt, fine).tolist()
+    odd = integers_at(codes[live & ~usable[high]], fmt, fine).tolist()
     if any(abs(v) >= 1 << 31 for v in odd) or unit - fine > 31:
         return None
     magnitudes = (
@@ -171,6 +175,11 @@ def piecewise_weights(codes: Codes, es: int) -> PiecewiseWeights | None:
     table = Table("int32_t", tuple(int(v) for v in entries[ordered]), "pieces", align=4)
     exceptions = tuple((int(r), int(c), int(v)) for (r, c), v in zip(places.tolist(), odd, strict=True))
     return PiecewiseWeights(table, unit, unit - fine, fine, row, exceptions)
+
+
+def _unit_of(odd: Codes, fmt: Posit, unit: int) -> int:
+    """The unit of the exceptions, at most `unit`."""
+    return min(unit, finest_unit(odd, fmt)) if odd.size else unit
 
 
 def _piecewise_entries(values: NDArray[np.float64], unit: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
