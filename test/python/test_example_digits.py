@@ -21,7 +21,7 @@ DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 
 
 @pytest.mark.timeout(600)
-def test_training_again_gives_the_committed_files_byte_for_byte() -> None:
+def test_training_again_gives_every_committed_array_byte_for_byte() -> None:
     pytest.importorskip("sklearn", reason="scikit-learn has the data; pip install scikit-learn")
     pytest.importorskip("onnx", reason="the network is written with onnx; pip install onnx")
     command = [sys.executable, "-W", "ignore", str(DIGITS / "train" / "train.py"), "--check"]
