@@ -90,7 +90,7 @@ def make(folder: Path) -> None:
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    """What a file holds: an NPZ's arrays unpacked, since their compression is up to the zlib that wrote them."""
+    """What a file holds: of an NPZ the arrays unpacked, for each zlib compresses in its own way."""
     if path.suffix != ".npz":
         return {path.name: path.read_bytes()}
     with zipfile.ZipFile(path) as pack:
