@@ -9,6 +9,7 @@
 #include "minun/arithmetic.h"
 #include "minun/cursor.h"
 #include "minun/quantised.h"
+#include "minun/raster.h"
 
 namespace minun {
 
@@ -54,10 +55,11 @@ void affine_multiply(const typename A::Code* a, const typename B::Code* b, typen
 }
 
 // QUANTIZE from one affine format to another.
-template <class In, class Out, class Where>
+template <class In, class Out, class Where, bool kReverse = false>
 void affine_rescale(const typename In::Code* in, typename Out::Code* out, int32_t count, int32_t zero_in,
                     int32_t zero_out, int32_t factor, int shift) {
-  for (int32_t i = 0; i < count; ++i) {
+  typedef Raster<kReverse> Turn;
+  for (int32_t i = Turn::first(count); Turn::within(i, count); i += Turn::kStep) {
     const int32_t value = detail::rescale(Where::load(in + i) - zero_in, factor, shift) + zero_out;
     out[i] = detail::place<Out>(value, Out::kMinCode, Out::kMaxCode);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same values in another format or family, rounded once.
+// The same values in another format or family, rounded once, in raster order or in reverse.
 #ifndef MINUN_CONVERT_H
 #define MINUN_CONVERT_H
 
@@ -7,6 +7,7 @@
 
 #include "minun/arithmetic.h"
 #include "minun/flash.h"
+#include "minun/raster.h"
 
 namespace minun {
 
@@ -101,16 +102,20 @@ inline typename Out::Code place_code(int32_t code) {
 
 }  // namespace detail
 
-template <class Out, class In, class Where>
+template <class Out, class In, class Where, bool kReverse = false>
 void convert(const typename In::Code* in, typename Out::Code* out, int32_t count) {
-  for (int32_t i = 0; i < count; ++i) out[i] = detail::Conversion<Out, In>::apply(Where::load(in + i));
+  typedef Raster<kReverse> Turn;
+  for (int32_t i = Turn::first(count); Turn::within(i, count); i += Turn::kStep) {
+    out[i] = detail::Conversion<Out, In>::apply(Where::load(in + i));
+  }
 }
 
 // Posit or fixed-point to affine: the exact quotient by the scale, halves away from zero.
-template <class Out, class In, class Where>
+template <class Out, class In, class Where, bool kReverse = false>
 void convert_to_affine(const typename In::Code* in, typename Out::Code* out, int32_t count, uint32_t scale,
                        int scale_exponent, int32_t zero_point) {
-  for (int32_t i = 0; i < count; ++i) {
+  typedef Raster<kReverse> Turn;
+  for (int32_t i = Turn::first(count); Turn::within(i, count); i += Turn::kStep) {
     const typename In::Code code = Where::load(in + i);
     const Decoded value = detail::decode<In>(code);
     const int32_t steps =
@@ -121,9 +126,10 @@ void convert_to_affine(const typename In::Code* in, typename Out::Code* out, int
 }
 
 // float to affine: float32 division by the scale, halves away from zero (AffineQuantize).
-template <class Out, class In, class Where>
+template <class Out, class In, class Where, bool kReverse = false>
 void quantise(const typename In::Code* in, typename Out::Code* out, int32_t count, float scale, int32_t zero_point) {
-  for (int32_t i = 0; i < count; ++i) {
+  typedef Raster<kReverse> Turn;
+  for (int32_t i = Turn::first(count); Turn::within(i, count); i += Turn::kStep) {
     const float scaled = rounded(In::to_float(Where::load(in + i)) / scale);
     int32_t steps;
     if (scaled != scaled) {
@@ -145,20 +151,22 @@ void quantise(const typename In::Code* in, typename Out::Code* out, int32_t coun
 }
 
 // Affine to posit or fixed-point: (code - zero point) * scale, exact, rounded once.
-template <class Out, class In, class Where>
+template <class Out, class In, class Where, bool kReverse = false>
 void convert_from_affine(const typename In::Code* in, typename Out::Code* out, int32_t count, int32_t scale,
                          int scale_exponent, int32_t zero_point) {
-  for (int32_t i = 0; i < count; ++i) {
+  typedef Raster<kReverse> Turn;
+  for (int32_t i = Turn::first(count); Turn::within(i, count); i += Turn::kStep) {
     const int64_t steps = static_cast<int64_t>(Where::load(in + i)) - zero_point;
     out[i] = encode64<Out>(steps * scale, scale_exponent);
   }
 }
 
 // Affine to float (DEQUANTIZE).
-template <class Out, class In, class Where>
+template <class Out, class In, class Where, bool kReverse = false>
 void dequantise(const typename In::Code* in, typename Out::Code* out, int32_t count, float scale,
                 int32_t zero_point) {
-  for (int32_t i = 0; i < count; ++i) {
+  typedef Raster<kReverse> Turn;
+  for (int32_t i = Turn::first(count); Turn::within(i, count); i += Turn::kStep) {
     const int32_t steps = static_cast<int32_t>(Where::load(in + i)) - zero_point;
     out[i] = Out::from_float(rounded(static_cast<float>(steps) * scale));
   }

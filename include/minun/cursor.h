@@ -11,7 +11,8 @@ namespace minun {
 
 // Offsets, in elements, into `Operands` tensors that are walked together in raster order. In flash: `extents[0..]`,
 // then per operand as many strides, the table's rows `row` numbers long. The first `axes` (at most 8) are walked.
-template <int Operands>
+// kReverse: from the last position to the first.
+template <int Operands, bool kReverse = false>
 class Cursor {
  public:
   int32_t offset[Operands];
@@ -19,6 +20,11 @@ class Cursor {
   Cursor(const int32_t* table, int32_t row, int32_t axes) : table_(table), row_(row), axes_(axes) {
     for (int i = 0; i < Operands; ++i) offset[i] = 0;
     for (int i = 0; i < 8; ++i) position_[i] = 0;
+    for (int32_t axis = 0; kReverse && axis < axes; ++axis) {
+      for (int i = 0; i < Operands; ++i) {
+        offset[i] += (flash_load(table + axis) - 1) * flash_load(table + (i + 1) * row + axis);
+      }
+    }
   }
 
   // To the next position; false after the last one, when the offsets are back at the start.
@@ -28,7 +34,7 @@ class Cursor {
       const int32_t* stride = table_ + axis;
       for (int i = 0; i < Operands; ++i) {
         stride += row_;
-        offset[i] += flash_load(stride) * (wraps ? 1 - position_[axis] : 1);
+        offset[i] += (kReverse ? -1 : 1) * flash_load(stride) * (wraps ? 1 - position_[axis] : 1);
       }
       if (!wraps) return true;
       position_[axis] = 0;

@@ -14,6 +14,7 @@
 #include "minun/flash.h"
 #include "minun/formats.h"
 #include "minun/function_constants.h"
+#include "minun/raster.h"
 #include "minun/real.h"
 
 namespace minun {
@@ -301,31 +302,36 @@ MINUN_INLINE typename Out::Code evaluate(typename In::Code code, const F& functi
   return from_real<Out>(y, inexact);
 }
 
-// out[i] = function(in[i]), rounded once. In place if the codes have one size; the order is forward.
-template <class F, class Out, class In>
+// out[i] = function(in[i]), rounded once. In place if the codes have one size.
+template <class F, class Out, class In, bool kReverse = false>
 void unary(const typename In::Code* in, typename Out::Code* out, int32_t count, const F& function) {
-  for (int32_t i = 0; i < count; ++i) out[i] = evaluate<F, Out, In>(in[i], function);
+  typedef Raster<kReverse> Turn;
+  for (int32_t i = Turn::first(count); Turn::within(i, count); i += Turn::kStep) {
+    out[i] = evaluate<F, Out, In>(in[i], function);
+  }
 }
 
 // The same for formats of up to 8 bits: `table`, in flash, holds the function at every code, in the order of the
 // codes' bits read as unsigned.
-template <class Out, class In>
+template <class Out, class In, bool kReverse = false>
 void unary_table(const typename In::Code* in, typename Out::Code* out, int32_t count, const typename Out::Code* table) {
   const uint8_t mask = static_cast<uint8_t>((1u << In::kBits) - 1u);
-  for (int32_t i = 0; i < count; ++i) {
+  typedef Raster<kReverse> Turn;
+  for (int32_t i = Turn::first(count); Turn::within(i, count); i += Turn::kStep) {
     out[i] = flash_load(table + (static_cast<uint8_t>(in[i]) & mask));
   }
 }
 
 // sigmoid and tanh between posit or fixed-point formats of 9 to 16 bits (the output: up to 16): linear between nodes
 // in code space. `cells` and `nodes`, in flash, come from minun_pio/numerics/curves.py, whose integer steps these are.
-template <class Out, class In>
+template <class Out, class In, bool kReverse = false>
 void curve(const typename In::Code* in, typename Out::Code* out, int32_t count, const uint16_t* cells,
            const int16_t* nodes) {
   const uint8_t in_shift = In::kBits - 8;
   const uint8_t extra = 16 - Out::kBits;
   const uint16_t half_range = static_cast<uint16_t>(1u << (In::kBits - 1));
-  for (int32_t i = 0; i < count; ++i) {
+  typedef Raster<kReverse> Turn;
+  for (int32_t i = Turn::first(count); Turn::within(i, count); i += Turn::kStep) {
     const typename In::Code code = in[i];
     if (In::is_nar(code)) {
       out[i] = Out::nar();

@@ -8,17 +8,28 @@
 #include "minun/arithmetic.h"
 #include "minun/exact_sum.h"
 #include "minun/memory.h"
+#include "minun/raster.h"
 
 namespace minun {
 
 // table, in flash: `rank` input extents, `rank` output extents, then for every axis the input index of each output
 // index; the last axis has none where it keeps its extent (`whole_rows`). rank <= 8.
-template <class T>
+template <class T, bool kReverse = false>
 void resize_nearest(const T* in, T* out, int32_t rank, const int32_t* table, bool whole_rows) {
+  typedef Raster<kReverse> Turn;
   int32_t position[8] = {0, 0, 0, 0, 0, 0, 0, 0};
   const int32_t in_row = flash_load(table + rank - 1);
   const int32_t out_row = flash_load(table + 2 * rank - 1);
   int32_t axis;
+  if (kReverse) {
+    int32_t rows = 1;
+    for (axis = 0; axis < rank - 1; ++axis) {
+      const int32_t extent = flash_load(table + rank + axis);
+      position[axis] = extent - 1;
+      rows *= extent;
+    }
+    out += (rows - 1) * out_row;
+  }
   do {
     const int32_t* picks = table + 2 * rank;
     int32_t base = 0;
@@ -30,12 +41,16 @@ void resize_nearest(const T* in, T* out, int32_t rank, const int32_t* table, boo
     if (whole_rows) {
       copy_run<T, InRam>(from, out, out_row);
     } else {
-      for (int32_t i = 0; i < out_row; ++i) out[i] = from[flash_load(picks + i)];
+      for (int32_t i = Turn::first(out_row); Turn::within(i, out_row); i += Turn::kStep) {
+        out[i] = from[flash_load(picks + i)];
+      }
     }
-    out += out_row;
+    out += Turn::kStep * out_row;
     for (axis = rank - 2; axis >= 0; --axis) {
-      if (++position[axis] < flash_load(table + rank + axis)) break;
-      position[axis] = 0;
+      const int32_t extent = flash_load(table + rank + axis);
+      position[axis] += Turn::kStep;
+      if (Turn::within(position[axis], extent)) break;
+      position[axis] = Turn::first(extent);
     }
   } while (axis >= 0);
 }
@@ -101,25 +116,30 @@ struct Between<Affine<Bits>, false> {  // codes: weights in 1/1024ths, halves aw
 
 // in (outer, rows, middle, columns, inner) -> out (outer, out_rows, middle, out_columns, inner). In flash, for every
 // output row and column: low neighbour, high neighbour, weight of the high one.
-template <class F>
+template <class F, bool kReverse = false>
 void resize_linear(const typename F::Code* in, typename F::Code* out, int32_t outer, int32_t rows, int32_t middle,
                    int32_t columns, int32_t inner, int32_t out_rows, int32_t out_columns,
                    const int32_t* row_neighbours, const int32_t* column_neighbours) {
   typedef typename F::Code Code;
+  typedef Raster<kReverse> Turn;
   const int32_t plane = columns * inner;
-  for (; outer > 0; --outer, in += rows * middle * plane) {
-    for (int32_t y = 0; y < out_rows; ++y) {
-      const Code* low = in + flash_load(row_neighbours + 3 * y) * middle * plane;
-      const Code* high = in + flash_load(row_neighbours + 3 * y + 1) * middle * plane;
+  const int32_t block = middle * plane;
+  out += Turn::first(outer * out_rows * middle * out_columns * inner);
+  in += Turn::first(outer) * rows * block;
+  for (; outer > 0; --outer, in += Turn::kStep * rows * block) {
+    for (int32_t y = Turn::first(out_rows); Turn::within(y, out_rows); y += Turn::kStep) {
+      const Code* low = in + flash_load(row_neighbours + 3 * y) * block + Turn::first(middle) * plane;
+      const Code* high = in + flash_load(row_neighbours + 3 * y + 1) * block + Turn::first(middle) * plane;
       const int32_t down = flash_load(row_neighbours + 3 * y + 2);
-      for (int32_t m = 0; m < middle; ++m, low += plane, high += plane) {
-        for (int32_t x = 0; x < out_columns; ++x) {
+      for (int32_t m = 0; m < middle; ++m, low += Turn::kStep * plane, high += Turn::kStep * plane) {
+        for (int32_t x = Turn::first(out_columns); Turn::within(x, out_columns); x += Turn::kStep) {
           const int32_t left = flash_load(column_neighbours + 3 * x) * inner;
           const int32_t right = flash_load(column_neighbours + 3 * x + 1) * inner;
           const int32_t weight = flash_load(column_neighbours + 3 * x + 2);
-          for (int32_t i = 0; i < inner; ++i) {
-            *out++ = detail::Between<F>::apply(low[left + i], low[right + i], high[left + i], high[right + i],
-                                               down, weight);
+          for (int32_t i = Turn::first(inner); Turn::within(i, inner); i += Turn::kStep) {
+            *out = detail::Between<F>::apply(low[left + i], low[right + i], high[left + i], high[right + i],
+                                             down, weight);
+            out += Turn::kStep;
           }
         }
       }

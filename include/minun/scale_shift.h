@@ -7,6 +7,7 @@
 
 #include "minun/arithmetic.h"
 #include "minun/exact_sum.h"
+#include "minun/raster.h"
 
 namespace minun {
 
@@ -34,14 +35,20 @@ struct ScaleShift<Out, X, S, T, true> {
 }  // namespace detail
 
 // x, out (rows, channels); scale, shift (channels) in flash. One rounding, then the clamp.
-template <class Out, class X, class S, class T>
+template <class Out, class X, class S, class T, bool kReverse = false>
 void scale_shift(const typename X::Code* x, const typename S::Code* scale, const typename T::Code* shift,
                  typename Out::Code* out, int32_t rows, int32_t channels, typename Out::Code low,
                  typename Out::Code high) {
+  typedef Raster<kReverse> Turn;
+  x += Turn::first(rows * channels);
+  out += Turn::first(rows * channels);
   for (; rows > 0; --rows) {
-    for (int32_t c = 0; c < channels; ++c) {
-      const typename Out::Code code = detail::ScaleShift<Out, X, S, T>::apply(*x++, flash_load(scale + c), flash_load(shift + c));
-      *out++ = clamp_code<Out>(code, low, high);
+    for (int32_t c = Turn::first(channels); Turn::within(c, channels); c += Turn::kStep) {
+      const typename Out::Code code =
+          detail::ScaleShift<Out, X, S, T>::apply(*x, flash_load(scale + c), flash_load(shift + c));
+      *out = clamp_code<Out>(code, low, high);
+      x += Turn::kStep;
+      out += Turn::kStep;
     }
   }
 }

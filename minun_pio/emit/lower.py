@@ -133,7 +133,6 @@ class _Lowering:
         node = step.binding.node
         call: Call = operator_of(node).emit(step.binding)
         families = [f.family for f in (*step.binding.out_formats, *step.binding.formats) if f is not None]
-        self.kernels[call.function] = next((f for f in families if f != "index"), "index")
         reverse = step.index in self.placement.reverse
 
         def value(match: re.Match[str]) -> str:
@@ -169,6 +168,7 @@ class _Lowering:
                 f"operator '{node.op}' asks for {error}, which this call has not; correct its emit()",
                 f"node '{node.name}'",
             ) from None
+        self.kernels[function] = next((f for f in families if f != "index"), "index")
         return Statement(
             kind="call",
             comment=self._about(step, call),

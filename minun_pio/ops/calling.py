@@ -11,6 +11,7 @@ from minun_pio.errors import MinunError
 from minun_pio.numerics.format import Format, element_bytes
 from minun_pio.ops.operator import Binding, Overlap, Table, Traits
 from minun_pio.ops.shapes import elements
+from minun_pio.planner import raster
 
 _FLAT_CORES = frozenset({"m3", "m4", "m7"})
 
@@ -74,11 +75,12 @@ def shape_table(values: Sequence[int], hint: str = "shape") -> Table:
     return Table("int32_t", tuple(int(value) for value in values), hint, align=4)
 
 
-def elementwise_traits(binding: Binding, scratch_bytes: int = 0, scratch_align: int = 1) -> Traits:
-    """Traits of a kernel that reads element i of each full-size input, then writes element i, ascending.
+def elementwise_traits(binding: Binding, reverse: bool = False) -> Traits:
+    """Traits of a kernel that reads element i of each full-size input, then writes element i.
 
     An input of the output's size may be the same bytes, where its codes are as wide; any full-size input
-    may be overrun from behind. Inputs that are broadcast or constant are read more than once or elsewhere.
+    may be overrun from behind, and if the kernel has a `{reverse}`, from the front by wider codes. Inputs
+    that are broadcast or constant are read more than once or elsewhere.
     """
     out_elements = elements(binding.out_shapes[0])
     out_width = element_bytes(binding.out_formats[0])
@@ -90,9 +92,10 @@ def elementwise_traits(binding: Binding, scratch_bytes: int = 0, scratch_align: 
         width = element_bytes(fmt)
         if width == out_width:
             in_place.append((index, 0))
-        forward = max(0, (out_elements - 1) * (out_width - width))
-        overlaps.append(Overlap(index, 0, forward_bytes=forward))
-    return Traits(scratch_bytes, scratch_align, tuple(in_place), tuple(overlaps))
+        distances = raster.elementwise_distances(out_elements, width, out_width)
+        backward = distances.reverse if reverse and out_width > width else None
+        overlaps.append(Overlap(index, 0, distances.forward, backward))
+    return Traits(in_place=tuple(in_place), overlaps=tuple(overlaps))
 
 
 def lane_traits(binding: Binding) -> Traits:

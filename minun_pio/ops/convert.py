@@ -48,7 +48,7 @@ class Convert:
         return [exact.convert(x, fmt, out_formats[0])]
 
     def traits(self, binding: Binding) -> Traits:
-        return elementwise_traits(binding)
+        return elementwise_traits(binding, reverse=True)
 
     def emit(self, binding: Binding) -> Call:
         fmt, out = input_format(binding, 0), binding.out_formats[0]
@@ -74,7 +74,7 @@ class Convert:
             kernel = "convert"
         return Call(
             header=header,
-            function=f"minun::{kernel}<{types}>",
+            function=f"minun::{kernel}<{types}, {{reverse}}>",
             args=("{in0}", "{out0}", count, *numbers),
             variant=kernel,
         )

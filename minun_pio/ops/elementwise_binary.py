@@ -88,7 +88,7 @@ class Elementwise:
         return [broadcast(node, required(node, shapes, 0), required(node, shapes, 1))]
 
     def traits(self, binding: Binding) -> Traits:
-        return elementwise_traits(binding)
+        return elementwise_traits(binding, reverse=not isinstance(binding.out_formats[0], Affine))
 
     def _call(self, binding: Binding, out: Format, bounds: tuple[Any, Any]) -> Call:
         rank, table = broadcast_walk(binding, 2)
@@ -96,7 +96,7 @@ class Elementwise:
         types = f"{out.cpp}, {first.cpp}, {second.cpp}, {where(binding, 0)}, {where(binding, 1)}"
         return Call(
             header="minun/elementwise_binary.h",
-            function=f"minun::binary<minun::{self.kernel}, {types}>",
+            function=f"minun::binary<minun::{self.kernel}, {types}, {{reverse}}>",
             args=(
                 "{in0}",
                 "{in1}",

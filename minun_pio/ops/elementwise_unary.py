@@ -66,7 +66,7 @@ class Unary:
         return [functions.apply(function, x, fmt, out_formats[0], **attrs)]
 
     def traits(self, binding: Binding) -> Traits:
-        return elementwise_traits(binding)
+        return elementwise_traits(binding, reverse=True)
 
     def emit(self, binding: Binding) -> Call:
         activation(binding, 0)
@@ -76,7 +76,7 @@ class Unary:
         if functions.uses_table(fmt):
             return Call(
                 header="minun/functions.h",
-                function=f"minun::unary_table<{out.cpp}, {fmt.cpp}>",
+                function=f"minun::unary_table<{out.cpp}, {fmt.cpp}, {{reverse}}>",
                 args=("{in0}", "{out0}", count, "{table0}"),
                 tables=(function_table(function, fmt, out, **attrs),),
                 variant="table",
@@ -85,14 +85,15 @@ class Unary:
         if line is not None:
             return Call(
                 header="minun/functions.h",
-                function=f"minun::curve<{out.cpp}, {fmt.cpp}>",
+                function=f"minun::curve<{out.cpp}, {fmt.cpp}, {{reverse}}>",
                 args=("{in0}", "{out0}", count, "{table0}", "{table1}"),
                 tables=curve_tables(function, line),
                 variant="curve",
             )
+        kernel = functions.device_function(function, **attrs)
         return Call(
             header="minun/functions.h",
-            function=f"minun::unary<{functions.device_function(function, **attrs)}, {out.cpp}, {fmt.cpp}>",
+            function=f"minun::unary<{kernel}, {out.cpp}, {fmt.cpp}, {{reverse}}>",
             args=("{in0}", "{out0}", count, functions.device_value(function, **attrs)),
             variant="computed",
         )

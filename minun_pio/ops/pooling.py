@@ -25,8 +25,8 @@ from minun_pio.ops.calling import activation, input_format, input_shape, same_fo
 from minun_pio.ops.literals import code_literal
 from minun_pio.ops.operator import Binding, Call, Floats, Overlap, Traits
 from minun_pio.ops.shapes import refuse, required
-from minun_pio.ops.window_order import WindowOrder
-from minun_pio.ops.windows import Window, window_of
+from minun_pio.ops.windows import window_of
+from minun_pio.planner import raster
 
 
 class Pool:
@@ -39,36 +39,10 @@ class Pool:
         return [window_of(node, required(node, shapes, 0)).out_shape]
 
     def traits(self, binding: Binding) -> Traits:
-        """All channels of one position are read, channel by channel, before the next position."""
+        """A channel's window is read before its output is written; then comes the next channel."""
+        widths = element_bytes(input_format(binding, 0)), element_bytes(binding.out_formats[0])
         window = window_of(binding.node, input_shape(binding, 0))
-        width, out_width = element_bytes(input_format(binding, 0)), element_bytes(binding.out_formats[0])
-        distance = _order(window).forward_bytes(width, out_width)
-        return Traits(overlaps=(Overlap(0, 0, forward_bytes=distance),))
-
-
-def _order(window: Window) -> WindowOrder:
-    """Channels are groups of one: a channel's window is read before its output is written."""
-
-    def source(axis: int) -> Any:
-        def read(out: int, k: int) -> int:
-            at = out * window.strides[axis] - window.pads[axis] + k * window.dilations[axis]
-            return at if 0 <= at < window.shape[1 + axis] else -1
-
-        return read
-
-    channels = window.shape[3]
-    return WindowOrder(
-        out_height=window.out_shape[1],
-        out_width=window.out_shape[2],
-        kernel_height=window.kernel[0],
-        kernel_width=window.kernel[1],
-        in_width=window.shape[2],
-        in_channels=channels,
-        out_channels=channels,
-        groups=channels,
-        row=source(0),
-        column=source(1),
-    )
+        return Traits(overlaps=(Overlap(0, 0, *raster.window_distances(window.raster(*widths))),))
 
 
 class MaxPool(Pool):
@@ -109,7 +83,7 @@ class MaxPool(Pool):
         window = window_of(binding.node, input_shape(binding, 0))
         return Call(
             header="minun/pool.h",
-            function=f"minun::max_pool<{fmt.cpp}>",
+            function=f"minun::max_pool<{fmt.cpp}, {{reverse}}>",
             args=("{in0}", "{out0}", window.call, code_literal(low, fmt)),
         )
 
@@ -165,7 +139,7 @@ class AveragePool(Pool):
         window = window_of(binding.node, input_shape(binding, 0))
         return Call(
             header="minun/pool.h",
-            function=f"minun::average_pool<{out.cpp}, {fmt.cpp}>",
+            function=f"minun::average_pool<{out.cpp}, {fmt.cpp}, {{reverse}}>",
             args=("{in0}", "{out0}", window.call, *(code_literal(bound, out) for bound in bounds)),
         )
 

@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from minun_pio.ir import Node, Shape
 from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.elementwise import sum_of_values
-from minun_pio.numerics.format import Codes, Format
-from minun_pio.ops.calling import activation, code_type, input_format, input_shape, shape_table
-from minun_pio.ops.operator import Binding, Call, Floats, Table, Traits
+from minun_pio.numerics.format import Codes, Format, element_bytes
+from minun_pio.ops.calling import activation, code_type, in_flash, input_format, input_shape, shape_table
+from minun_pio.ops.operator import Binding, Call, Floats, Overlap, Table, Traits
 from minun_pio.ops.shapes import elements, refuse, required
+from minun_pio.planner import raster
 
 _WEIGHT_BITS = 15
 _AFFINE_BITS = 10
@@ -171,7 +172,27 @@ class Resize:
         return [_interpolate(corners, grid, fmt).reshape(x.shape[0], *sizes)]
 
     def traits(self, binding: Binding) -> Traits:
-        return Traits()
+        """Outputs are made one after the other; two changed axes with nothing before or between them."""
+        shape, sizes = input_shape(binding, 0), binding.out_shapes[0]
+        changed = _changed(shape, sizes)
+        if not changed or len(changed) > 2 or in_flash(binding, 0):
+            return Traits()
+        first, second = changed[0], changed[-1]
+        outer, middle = elements(shape[:first]), elements(shape[first + 1 : second])
+        if len(changed) == 2 and (outer, middle) != (1, 1):
+            return Traits()
+        fmt = input_format(binding, 0)
+        line = _affine_line if isinstance(fmt, Affine) and not _is_nearest(binding.node) else _line
+        columns = _reads(line(binding.node, second, shape[second], sizes[second]))
+        if len(changed) == 1:
+            rows = [(row, row) for row in range(outer)]
+        else:
+            rows = _reads(line(binding.node, first, shape[first], sizes[first]))
+        inner = elements(shape[second + 1 :])
+        width = element_bytes(fmt)
+        height = outer if len(changed) == 1 else shape[first]
+        distances = raster.resize_distances(height, shape[second], inner, rows, columns, width, width)
+        return Traits(overlaps=(Overlap(0, 0, *distances),))
 
     def emit(self, binding: Binding) -> Call:
         activation(binding, 0)
@@ -185,11 +206,17 @@ class Resize:
         tables = (_neighbours(grid.rows, fmt), _neighbours(grid.columns, fmt))
         return Call(
             header="minun/resize.h",
-            function=f"minun::resize_linear<{fmt.cpp}>",
+            function=f"minun::resize_linear<{fmt.cpp}, {{reverse}}>",
             args=("{in0}", "{out0}", *(str(number) for number in numbers), "{table0}", "{table1}"),
             tables=tables,
             variant="linear",
         )
+
+
+def _reads(line: Line) -> list[tuple[int, int]]:
+    """The first and the last input index of each output index."""
+    pairs = np.stack([line.low, line.high])
+    return [(int(first), int(last)) for first, last in zip(pairs.min(axis=0), pairs.max(axis=0), strict=True)]
 
 
 def _is_nearest(node: Node) -> bool:
@@ -301,7 +328,7 @@ def _emit_nearest(node: Node, shape: Shape, sizes: Shape, fmt: Format) -> Call:
     numbers += [] if last_kept else picks[-1]
     return Call(
         header="minun/resize.h",
-        function=f"minun::resize_nearest<{code_type(fmt)}>",
+        function=f"minun::resize_nearest<{code_type(fmt)}, {{reverse}}>",
         args=("{in0}", "{out0}", str(len(extents)), "{table0}", "true" if last_kept else "false"),
         tables=(shape_table(numbers, "resize"),),
         variant="nearest",

@@ -59,7 +59,7 @@ class ScaleShift:
         return [fused_clamp(codes, out_formats[0], node.attrs)]
 
     def traits(self, binding: Binding) -> Traits:
-        return elementwise_traits(binding)
+        return elementwise_traits(binding, reverse=True)
 
     def emit(self, binding: Binding) -> Call:
         activation(binding, 0)
@@ -70,7 +70,7 @@ class ScaleShift:
         extents = (str(elements(shape[:-1])), str(shape[-1]))
         return Call(
             header="minun/scale_shift.h",
-            function=f"minun::scale_shift<{types}>",
+            function=f"minun::scale_shift<{types}, {{reverse}}>",
             args=(
                 "{in0}",
                 "{in1}",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from minun_pio.ir import Node, Shape
 from minun_pio.ops.shapes import refuse
+from minun_pio.planner import raster
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,21 @@ class Window:
         )
         listed = ", ".join(str(number) for number in numbers)
         return f"minun::window({listed}, {'true' if self.count_include_pad else 'false'})"
+
+    def raster(self, in_bytes: int, out_bytes: int) -> raster.Window:
+        """The kernel's order: channel by channel, as groups of one."""
+        channels = self.shape[3]
+        return raster.Window(
+            *(self.shape[1], self.shape[2], channels),
+            *(self.out_shape[1], self.out_shape[2], channels),
+            kernel=self.kernel,
+            stride=self.strides,
+            padding=(self.pads[0], self.pads[1]),
+            dilation=self.dilations,
+            groups=channels,
+            in_bytes=in_bytes,
+            out_bytes=out_bytes,
+        )
 
     def rows(self, axis: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Along axis 0 (height) or 1 (width): input index and presence, each (out, kernel)."""

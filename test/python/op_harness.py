@@ -169,6 +169,7 @@ class Placement:
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
     size: int
+    reverse: bool = False
 
 
 def _round_up(value: int, align: int) -> int:
@@ -176,7 +177,7 @@ def _round_up(value: int, align: int) -> int:
 
 
 def placements(prepared: Prepared) -> list[Placement]:
-    """Apart; then every in-place pair, overlap and view at its closest."""
+    """Apart; then every in-place pair and view, every overlap at its closest in both raster directions."""
     case = prepared.case
     in_bytes = [
         0 if i in case.constants else int(np.prod(shape)) * element_bytes(fmt)
@@ -213,21 +214,19 @@ def placements(prepared: Prepared) -> list[Placement]:
             moved_ins[view.input_index] = outs[view.output_index] + view.offset_bytes
         found.append(Placement(f"view {view.input_index}", tuple(moved_ins), tuple(moved_outs), size))
     for overlap in prepared.traits.overlaps:
-        if overlap.forward_bytes is None:
-            continue
-        width = element_bytes(case.out_formats[overlap.output_index])
-        in_width = element_bytes(case.formats[overlap.input_index])
-        base = size + 64
-        distance = _round_up(overlap.forward_bytes, max(width, in_width))
-        low = base + max(0, -distance)
-        low = _round_up(low, 8)
-        moved_ins, moved_outs = list(ins), list(outs)
-        moved_outs[overlap.output_index] = low
-        moved_ins[overlap.input_index] = low + distance
-        top = max(low + out_bytes[overlap.output_index], low + distance + in_bytes[overlap.input_index])
-        found.append(
-            Placement(f"overlap {overlap.input_index}", tuple(moved_ins), tuple(moved_outs), top + 64)
-        )
+        i, o = overlap.input_index, overlap.output_index
+        align = max(element_bytes(case.out_formats[o]), element_bytes(case.formats[i]))
+        base = _round_up(size + 64, 8)
+        for reverse, least in ((False, overlap.forward_bytes), (True, overlap.reverse_bytes)):
+            if least is None:
+                continue
+            lead = _round_up(least, align)  # the input's over the output's offset, in reverse the other way
+            ahead = _round_up(base + max(0, -lead), 8)
+            moved_ins, moved_outs = list(ins), list(outs)
+            moved_ins[i], moved_outs[o] = (ahead, ahead + lead) if reverse else (ahead + lead, ahead)
+            top = ahead + max(0, lead) + max(in_bytes[i], out_bytes[o])
+            label = f"overlap {i}{', reverse' if reverse else ''}"
+            found.append(Placement(label, tuple(moved_ins), tuple(moved_outs), top + 64, reverse))
     return found
 
 
@@ -262,7 +261,7 @@ def _source(index: int, prepared: Prepared, places: Sequence[Placement]) -> str:
     lines.append(f"static void run() {{  // {len(places)} placements")
     names = {f"table{i}": f"table{i}" for i in range(len(call.tables))}
     names.update({f"in{i}": f"constant{i}" for i in case.constants})
-    names.update({"scratch": "scratch", "reverse": "false"})
+    names["scratch"] = "scratch"
     for place in places:
         known = dict(names)
         for i, (fmt, offset) in enumerate(zip(case.formats, place.inputs, strict=True)):
@@ -270,13 +269,14 @@ def _source(index: int, prepared: Prepared, places: Sequence[Placement]) -> str:
                 known[f"in{i}"] = f"reinterpret_cast<const {_ctype(fmt)}*>(arena + {offset})"
         for i, (fmt, offset) in enumerate(zip(case.out_formats, place.outputs, strict=True)):
             known[f"out{i}"] = f"reinterpret_cast<{_ctype(fmt)}*>(arena + {offset})"
+        known["reverse"] = "true" if place.reverse else "false"
         args = [_filled(arg, known) for arg in call.args]
         lines.append(f"  for (int sample = 0; sample < {case.samples}; ++sample) {{  // {place.label}")
         for i, offset in enumerate(place.inputs):
             if offset is not None:
                 size = prepared.inputs[i][0].nbytes
                 lines.append(f"    if (!bare::read(arena + {offset}, {size})) return;")
-        lines.append(f"    {call.function}({', '.join(args)});")
+        lines.append(f"    {_filled(call.function, known)}({', '.join(args)});")
         for found, offset in zip(prepared.expected, place.outputs, strict=True):
             lines.append(f"    bare::write(arena + {offset}, {found[0].nbytes});")
         lines.append("  }")
