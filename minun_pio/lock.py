@@ -2,9 +2,9 @@
 """model.lock.json: what a search found, checked in beside model.yaml, so that a build need not search.
 
 An entry belongs to a target key (core and board sizes) and to digests of model.yaml, the network, its
-weights, the data, and the compiler's sources. A build with a valid entry imports neither numpy nor PyYAML.
-The data may be absent then; everything else must be there and unchanged. Texts are compared without regard
-to line ends.
+weights, the data, and the compiler's sources; a digest of its own tells an entry that was edited. A build
+with a valid entry imports neither numpy nor PyYAML. The data may be absent then; everything else must be
+there and unchanged. Texts are compared without regard to line ends.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ def find(model: Path, key: str) -> Lookup:
         elif role not in _DATA_ROLES:
             return Lookup(None, f"{file.name} is not there any more")
     blobs = lock["blobs"]
+    if found.get("digest") != _digest(found["program"], found["summary"]) or not _whole(blobs):
+        return Lookup(None, f"the entry for {key} in {path.name} is not as it was written")
     try:
         return Lookup(Entry(_expand(found["program"], blobs), _expand(found["summary"], blobs), inputs))
     except KeyError as error:
@@ -105,11 +107,13 @@ def save(
             role: [_relative(file, model.parent), digest_of(file)]
             for role, file in {"model": model, **inputs}.items()
         }
+        short_program, short_summary = _shrink(program, blobs), _shrink(summary, blobs)
         lock["targets"][key] = {
             "compiler": compiler_id(),
+            "digest": _digest(short_program, short_summary),
             "inputs": digests,
-            "program": _shrink(program, blobs),
-            "summary": _shrink(summary, blobs),
+            "program": short_program,
+            "summary": short_summary,
         }
         used: set[str] = set()
         _blobs_in(lock["targets"], used)
@@ -170,10 +174,24 @@ def _relative(file: Path, folder: Path) -> str:
         return file.as_posix()
 
 
+def _digest(program: Any, summary: Any) -> str:
+    """What tells an entry from one that was edited or merged; its blobs have names that tell theirs."""
+    text = json.dumps([program, summary], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _whole(blobs: Mapping[str, Any]) -> bool:
+    return all(isinstance(text, str) and _blob_name(text) == name for name, text in blobs.items())
+
+
+def _blob_name(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def _shrink(value: Any, blobs: dict[str, str]) -> Any:
     """The value with its long strings moved to `blobs`."""
     if isinstance(value, str) and len(value) > _BLOB_CHARACTERS:
-        name = hashlib.sha256(value.encode()).hexdigest()[:16]
+        name = _blob_name(value)
         blobs[name] = value
         return {_BLOB: name}
     if isinstance(value, Mapping):

@@ -132,6 +132,25 @@ def test_a_lock_with_a_lost_part_is_named_as_broken(project: Path) -> None:
         find(project, "avr/2048/32256")
 
 
+@pytest.mark.parametrize("place", ["program", "summary", "blobs", "blob's name"])
+def test_a_part_that_somebody_or_a_merge_has_changed_is_never_built_from(project: Path, place: str) -> None:
+    saved(project)
+    lock = json.loads(lock_path(project).read_text())
+    entry = lock["targets"]["avr/2048/32256"]
+    if place == "program":
+        entry["program"]["constants"][1]["data"] = "other"
+    elif place == "summary":
+        entry["summary"]["accuracy"] = 1
+    elif place == "blobs":
+        lock["blobs"] = {name: text.lower() for name, text in lock["blobs"].items()}
+    else:
+        entry["program"]["constants"][0]["data"] = {"$blob": 5}
+    lock_path(project).write_text(json.dumps(lock))
+    found = find(project, "avr/2048/32256")
+    assert found.entry is None
+    assert found.reason == "the entry for avr/2048/32256 in model.lock.json is not as it was written"
+
+
 def test_a_broken_lock_is_replaced_when_a_search_saves(project: Path) -> None:
     lock_path(project).write_text("rubbish")
     assert saved(project)
