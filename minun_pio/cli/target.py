@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,8 +54,9 @@ def _named(board: str) -> Target:
             return from_manifest(path.stem, json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, AttributeError):
             raise MinunError("board.manifest", "not a PlatformIO board manifest", board) from None
-    if board not in KNOWN:
+    real = "host" if board == "native" else board.removesuffix("_sim")  # a virtual board is as its model
+    if real not in KNOWN:
         near = nearest(board, KNOWN)
-        hint = f"did you mean '{near}'?" if near else f"there are: {', '.join(KNOWN)}"
+        hint = f"did you mean '{near}'?" if near else f"there are: {', '.join(KNOWN)}."
         raise MinunError("board.unknown", f"no board '{board}'; {hint} Others: --core, --ram, --flash")
-    return KNOWN[board]
+    return replace(KNOWN[real], name=board)

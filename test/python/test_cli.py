@@ -71,6 +71,22 @@ def test_every_command_has_help_and_json(tmp_path: Path, name: str) -> None:
     assert "--json" in minun(tmp_path, name, "--help")
 
 
+def test_a_virtual_board_is_named_like_its_environment_and_is_as_the_board_it_stands_for(
+    digits: Path,
+) -> None:
+    build = ("build", "cnn/model.yaml", "--out", "generated", "--locked")
+    assert minun_json(digits, *build, "--board", "due_sim")["target"] == "m3/98304/524288"
+
+
+def test_a_python_without_a_package_is_told_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise ModuleNotFoundError('no', name='click')")
+    done = run(tmp_path, "boards", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"minun: error: {sys.executable} has no package 'click'; run: {sys.executable} -m pip install click\n"
+    )
+
+
 def test_build_writes_the_same_bytes_from_the_lock_as_from_a_search(digits: Path, tmp_path: Path) -> None:
     first = minun_json(digits, "build", "cnn/model.yaml", "--board", "due", "--out", str(tmp_path / "a"))
     assert [Path(path).name for path in first["outputs"]] == [
@@ -227,7 +243,7 @@ def test_cmake_builds_a_firmware_and_configures_again_when_a_model_changes(
     project = tmp_path / "a project"
     shutil.copytree(digits, project)
     (project / "CMakeLists.txt").write_text(
-        f"cmake_minimum_required(VERSION 3.18)\nproject(firmware CXX)\nadd_subdirectory(\"{ROOT}\" minun)\n"
+        f'cmake_minimum_required(VERSION 3.18)\nproject(firmware CXX)\nadd_subdirectory("{ROOT}" minun)\n'
         "add_executable(firmware main.cpp)\nminun_add_models(firmware MODELS cnn/model.yaml)\n"
     )
     (project / "main.cpp").write_text("#include <cnn.h>\nint main() { return cnn::kInputElements - 64; }\n")
