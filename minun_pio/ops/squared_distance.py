@@ -12,6 +12,7 @@ from minun_pio.ir import Node, Shape
 from minun_pio.numerics import exact
 from minun_pio.numerics.format import Codes, Format
 from minun_pio.ops.calling import activation, input_format, input_shape
+from minun_pio.ops.distance_kernels import choose
 from minun_pio.ops.operator import Binding, Call, Floats, Traits
 from minun_pio.ops.shapes import constant, refuse, required
 
@@ -52,10 +53,14 @@ class SquaredDistance:
         return [exact.squared_distance(x, fx, b[0], fb, out_formats[0])]
 
     def traits(self, binding: Binding) -> Traits:
-        return Traits()
+        chosen = choose(binding)
+        return Traits() if chosen is None else Traits(chosen.scratch_bytes, chosen.bits // 8)
 
     def emit(self, binding: Binding) -> Call:
         activation(binding, 0)
+        chosen = choose(binding)
+        if chosen is not None:
+            return chosen.call()
         rows, length = input_shape(binding, 1)
         types = (
             f"{binding.out_formats[0].cpp}, {input_format(binding, 0).cpp}, {input_format(binding, 1).cpp}"
