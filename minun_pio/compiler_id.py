@@ -16,6 +16,7 @@ from minun_pio import __version__
 DECIDING = (
     "budgets.py",
     "build.py",
+    "config",
     "ir.py",
     "emit",
     "importers",

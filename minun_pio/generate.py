@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from minun_pio.board.target import Target
 from minun_pio.board.vectors import split, to_bytes, vectors
 from minun_pio.errors import MinunError
 from minun_pio.filelock import write_whole
-from minun_pio.lock import Entry, find, lock_path, save
+from minun_pio.lock import Entry, digests_of, find, lock_path, save
 from minun_pio.stamp import Generation, up_to_date, write_stamp
 
 if TYPE_CHECKING:
@@ -68,13 +69,15 @@ def generate(
         done = up_to_date(models, target.key, stamp_file)
         if done is not None:
             return done
+    began_ns = time.time_ns()
     compiled = [_compiled(model, target, renew, say or (lambda _: None)) for model in models]
     _distinct(models, [entry.program.model for entry in compiled])
     generation = _place(folder, _texts([entry.program for entry in compiled]), compiled)
     inputs = dict.fromkeys(path for entry in compiled for path in entry.inputs.values())
     generation = replace(generation, inputs=(*inputs, *(lock_path(model) for model in models)))
     if stamp_file is not None:
-        write_stamp(stamp_file, target.key, models, generation.inputs, generation.outputs, generation.lines)
+        done_with = (generation.inputs, generation.outputs, generation.lines)
+        write_stamp(stamp_file, target.key, models, *done_with, began_ns=began_ns)
     return generation
 
 
@@ -115,15 +118,18 @@ def _compiled(model: Path, target: Target, renew: bool, say: Say) -> _Compiled:
     from minun_pio.config import read_model
     from minun_pio.emit.program import to_json
 
+    digests = digests_of(model, {})
     config = read_model(model)
-    say(f"{model.name}: {reason}; searching formats for {target.name}")
-    built = compile_model(config, target)
     inputs = config.inputs()
     if config.source.kind == "onnx":
         from minun_pio.importers.onnx.external import external_files
 
-        inputs |= {f"external {file.name}": file for file in external_files(inputs["source"])}
-    save(model, target.key, inputs, to_json(built.program), built.summary)
+        found_files = external_files(inputs["source"])
+        inputs |= {f"external {location}": file for location, file in found_files.items()}
+    digests = {**digests_of(model, inputs), **digests}
+    say(f"{model.name}: {reason}; searching formats for {target.name}")
+    built = compile_model(config, target)
+    save(model, target.key, inputs, to_json(built.program), built.summary, digests)
     return _Compiled(
         built.program, built.summary, {"model": model, **inputs}, str(built.summary.get("line", ""))
     )

@@ -88,12 +88,24 @@ def find(model: Path, key: str) -> Lookup:
         raise _broken(path, f"part {error} is missing") from None
 
 
+def digests_of(model: Path, inputs: Mapping[str, Path]) -> dict[str, str]:
+    """Digests by role of model.yaml and of those inputs that are there. Taken before the files are read, so
+    that a file which changes during a search makes the entry invalid."""
+    return {role: digest_of(file) for role, file in {"model": model, **inputs}.items() if file.is_file()}
+
+
 def save(
-    model: Path, key: str, inputs: Mapping[str, Path], program: Mapping[str, Any], summary: Mapping[str, Any]
+    model: Path,
+    key: str,
+    inputs: Mapping[str, Path],
+    program: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    digests: Mapping[str, str] | None = None,
 ) -> bool:
     """Puts target `key` into the lock; other targets stay. Safe when several builds save at once.
 
-    Returns whether the file changed.
+    `digests` are those of the files that the program was made from; None: as the files are now. Returns
+    whether the lock changed.
     """
     path = lock_path(model)
     with exclusive(path):
@@ -103,15 +115,16 @@ def save(
             lock = None  # a broken lock is replaced: everything in it can be made again
         lock = lock or {"targets": {}, "blobs": {}}
         blobs: dict[str, str] = dict(lock["blobs"])
-        digests = {
-            role: [_relative(file, model.parent), digest_of(file)]
+        known = digests_of(model, inputs) if digests is None else digests
+        files = {
+            role: [_relative(file, model.parent), known.get(role, "")]
             for role, file in {"model": model, **inputs}.items()
         }
         short_program, short_summary = _shrink(program, blobs), _shrink(summary, blobs)
         lock["targets"][key] = {
             "compiler": compiler_id(),
             "digest": _digest(short_program, short_summary),
-            "inputs": digests,
+            "inputs": files,
             "program": short_program,
             "summary": short_summary,
         }

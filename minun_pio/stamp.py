@@ -17,7 +17,7 @@ from typing import Any
 
 from minun_pio import __version__
 
-_SETTLED_NS = 50_000_000  # a file changed this shortly before the stamp may change again unseen
+_SETTLED_NS = 50_000_000  # a file changed this shortly before it was read may change again unseen
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,11 @@ class Generation:
 
 @dataclass(frozen=True)
 class Stamp:
-    """`outputs`: what was generated. `lines`: what a build says of each model. `record`: file states."""
+    """`outputs`: what was generated. `lines`: what a build says of each model. `record`: file states.
+
+    `time_ns`: when the build began to read. An input that changed later may not be what was compiled, so the
+    first call after a search, whose lock file is new, asks the lock file.
+    """
 
     key: str
     models: tuple[str, ...]
@@ -90,8 +94,11 @@ def write_stamp(
     inputs: Iterable[Path],
     outputs: Iterable[Path],
     lines: Iterable[str],
+    *,
+    began_ns: int | None = None,
 ) -> None:
-    """Record the states of `inputs` and `outputs` as they are now."""
+    """Record the states of `inputs` and `outputs` as they are now. `began_ns`: when their reading began, by
+    `time.time_ns()`; None: now."""
     out = [str(file) for file in outputs]
     record = {name: _state(name) for name in (*(str(file) for file in inputs), *out)}
     data = {
@@ -100,7 +107,7 @@ def write_stamp(
         "outputs": out,
         "lines": list(lines),
         "record": record,
-        "time_ns": time.time_ns(),
+        "time_ns": time.time_ns() if began_ns is None else began_ns,
         "version": _version(),
     }
     path.parent.mkdir(parents=True, exist_ok=True)

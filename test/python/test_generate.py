@@ -5,12 +5,21 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from small_networks import two_layers
 
+from minun_pio import build
+from minun_pio.board.target import HOST, Target
+from minun_pio.compiler_id import DECIDING
+from minun_pio.config.model import ModelConfig
 from minun_pio.filelock import write_whole
-from minun_pio.generate import MANIFEST, clean
+from minun_pio.generate import MANIFEST, clean, generate
 from minun_pio.stamp import read_stamp, up_to_date, write_stamp
 
 KEY = "avr/2048/32256"
@@ -105,3 +114,64 @@ def test_files_are_written_whole_and_only_when_they_differ(tmp_path: Path) -> No
     assert path.stat().st_mtime == LONG_AGO
     assert write_whole(path, b"two")
     assert [entry.name for entry in path.parent.iterdir()] == ["digits.h"]
+
+
+MODEL = """
+name: tiny
+source:
+  input: [1, 6]
+  weights: weights.npz
+  layers:
+    - dense: {weights: w, bias: b, activation: relu}
+    - dense: {weights: w2}
+formats:
+  low: 8
+  high: 8
+search:
+  strategy: uniform-low
+  tolerated_drop: 100
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    np.savez(tmp_path / "weights.npz", **two_layers().constants)
+    (tmp_path / "model.yaml").write_text(MODEL)
+    for name in ("weights.npz", "model.yaml"):
+        os.utime(tmp_path / name, (LONG_AGO, LONG_AGO))
+    return tmp_path / "model.yaml"
+
+
+@pytest.mark.parametrize("name", ["model.yaml", "weights.npz"])
+def test_a_file_that_is_saved_while_its_model_is_compiled_is_compiled_next_time(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    folder, stamp_file, compile_model = tiny.parent / "out", tiny.parent / "stamp.json", build.compile_model
+    runs: list[int] = []
+
+    def edited_meanwhile(config: ModelConfig, target: Target) -> build.Built:
+        runs.append(1)
+        built = compile_model(config, target)
+        if len(runs) == 1:
+            changed = tiny.parent / name
+            changed.write_bytes(changed.read_bytes() + b"\n")
+            time.sleep(0.1)  # as long as planning and writing take
+        return built
+
+    monkeypatch.setattr(build, "compile_model", edited_meanwhile)
+    for _ in range(2):
+        generate([tiny], HOST, folder, stamp_file=stamp_file)
+    assert len(runs) == 2
+    time.sleep(0.1)
+    generate([tiny], HOST, folder, stamp_file=stamp_file)
+    assert len(runs) == 2
+    assert up_to_date([tiny], HOST.key, stamp_file) is not None
+
+
+def test_every_module_that_a_build_imports_is_in_the_compilers_digest_or_decides_nothing() -> None:
+    program = "import sys, minun_pio.build; print(*(m for m in sys.modules if m.startswith('minun_pio.')))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    deciding = {part.removesuffix(".py") for part in DECIDING}
+    left = {name for name in done.stdout.split() if name.split(".")[1] not in deciding}
+    said_not_decided = {"report", "report.lines", "errors", "board", "board.target"}  # a target is in the key
+    assert left <= {f"minun_pio.{name}" for name in said_not_decided}

@@ -10,21 +10,29 @@ from typing import Any
 from minun_pio.errors import missing_extra
 
 
-def external_files(path: Path) -> tuple[Path, ...]:
-    """The files that a readable model's tensors lie in, in order of their names, none where all is inside."""
+def external_files(path: Path) -> dict[str, Path]:
+    """The files that a model's tensors lie in, by the locations that it gives, in order of these.
+
+    Empty where all is inside, and where the file is no ONNX model: reading it says what is wrong with it.
+    """
     try:
         import onnx
     except ImportError:
         raise missing_extra("onnx", "onnx", "reading an ONNX model") from None
-    model = onnx.load(str(path), load_external_data=False)
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
+
+    try:
+        graph = onnx.ModelProto.FromString(path.read_bytes()).graph
+    except (OSError, DecodeError, ValueError, RecursionError):
+        return {}
     locations = {
         entry.value
-        for tensor in _tensors(model.graph)
+        for tensor in _tensors(graph)
         if tensor.data_location == onnx.TensorProto.EXTERNAL
         for entry in tensor.external_data
         if entry.key == "location"
     }
-    return tuple(path.parent / location for location in sorted(locations))
+    return {location: path.parent / location for location in sorted(locations)}
 
 
 def _tensors(graph: Any) -> Iterator[Any]:
