@@ -95,10 +95,10 @@ def fixed_for_range(largest: float, width: int, offset: int = 0) -> Fixed:
     """The format Shiftry gives a tensor whose largest magnitude is `largest`.
 
     scale = ceil(log2 m) - (bits - 1), one more where m is an exact power of two; `offset` (0, -1, -2) trades
-    range for resolution in low widths.
+    range for resolution in low widths. The finest scale is 2^-128: a tensor of almost nothing gets that.
     """
     if not (largest > 0 and math.isfinite(largest)):
         return Fixed(width, 1 - width)
     exponent = math.frexp(largest)[1]  # largest = fraction * 2^exponent, fraction in [1/2, 1)
     # ceil(log2 m) is exponent, or exponent - 1 at a power of two, which then gets one more.
-    return Fixed(width, exponent - (width - 1) + offset)
+    return Fixed(width, max(-128, exponent - (width - 1) + offset))

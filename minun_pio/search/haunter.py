@@ -71,7 +71,7 @@ def deviation(differences: NDArray[np.float64]) -> float:
 def promote(trail: Trail, low: Rung, high: Rung, order: list[str]) -> None:
     """Stage III: adds every candidate to the trail, in the order in which ties are decided."""
     for soft in trail.limits.soft:
-        soft_ram = None if trail.limits.ram is None else trail.limits.ram * soft
+        soft_ram = None if trail.limits.ram is None else round(trail.limits.ram * soft, 6)  # 1.1 * 50 is 55
         base = fill(trail, low, high, order, NONE, soft_ram)
         trail.add("base", low, high, base.promoted, soft)
         for name in base.overshooting:

@@ -171,6 +171,11 @@ def test_affine_codes_round_half_away_from_zero() -> None:
     assert Affine(8, (2.0,), 3).encode(np.array([1.0, -1.0, 3.0, -3.0, 0.999])).tolist() == [4, 2, 5, 1, 3]
 
 
+def test_a_tensor_of_almost_nothing_gets_the_finest_scale_there_is() -> None:
+    assert fixed_for_range(1e-42, 16) == Fixed(16, -128)
+    assert fixed_for_range(2.0**-112, 16, -1) == Fixed(16, -127)
+
+
 def test_weights_have_a_scale_per_channel_and_biases_the_product() -> None:
     weights = np.array([[1.0, -2.0], [0.5, 0.25]])
     fmt = affine_for_weights(weights)

@@ -106,6 +106,13 @@ def test_a_group_that_lands_exactly_on_the_limit_stays_high_and_is_listed() -> N
     assert fill(trail, low, high, ["c"], frozenset(), 39.5).promoted == frozenset()
 
 
+def test_a_group_that_lands_exactly_on_a_soft_limit_of_eleven_tenths_is_listed() -> None:
+    sizes = {"a": 25, "b": 5}  # all low: 30 B; 'a' high: 55 B, which is 1.1 * 50 B but not in binary
+    toy = Toy(sizes, lambda high: 0.0, damage={"a": 9.0, "b": 0.1})
+    found = STRATEGIES["haunter"](space(sizes), toy, Limits(ram=50, soft=(1.1,)))
+    assert "overshooting a" in [candidate.origin for candidate in found.candidates]
+
+
 def test_filling_gives_a_new_map_and_goes_on_after_a_group_that_does_not_fit() -> None:
     sizes = {"big": 100, "small": 5}
     trail = Trail(space(sizes), Toy(sizes, lambda high: 0.0), Limits(ram=120))
