@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 
 
@@ -26,12 +27,12 @@ class MinunError(Exception):
         return f"{prefix}{self.message} [{self.code}]"
 
 
-def missing_extra(package: str, extra: str, purpose: str) -> MinunError:
+def missing_extra(package: str, purpose: str) -> MinunError:
     """The error for an optional package that is needed now and not installed."""
     return MinunError(
         "extra.missing",
         f"{purpose} needs the Python package '{package}', which is not installed; "
-        f"run: pip install 'minun_pio[{extra}]'",
+        f'run: "{sys.executable}" -m pip install {package}',
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from minun_pio.errors import MinunError
+from minun_pio.errors import MinunError, missing_extra
 
 MAX_BYTES = 4 << 20
 MAX_NODES = 200_000
@@ -34,11 +34,7 @@ def parse(text: str, name: str) -> Located:
     try:
         import yaml
     except ImportError:
-        raise MinunError(
-            "extra.missing",
-            "this needs the Python package 'pyyaml', which is not installed; run: pip install pyyaml",
-            name,
-        ) from None
+        raise missing_extra("pyyaml", f"reading {name}") from None
     if len(text) > MAX_BYTES:
         raise MinunError(
             "config.too-large", f"the file has {len(text)} characters, at most {MAX_BYTES}", name

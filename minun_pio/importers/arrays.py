@@ -50,6 +50,12 @@ class Arrays:
         raise MinunError("layers.value", f"'{key}' is {wanted!r}, expected an array's name", where)
 
     def _named(self, name: str, key: str, where: str) -> Floats:
+        if not self.file:
+            raise MinunError(
+                "layers.missing-array",
+                f"'{key}' names array '{name}', but there is no 'source.weights'; add 'weights: weights.npz'",
+                where,
+            )
         if name not in self.arrays:
             near = difflib.get_close_matches(name, list(self.arrays), n=1)
             hint = f"did you mean '{near[0]}'?" if near else "it has " + ", ".join(sorted(self.arrays)[:12])
@@ -123,7 +129,7 @@ class Arrays:
 def read_arrays(path: Path | None) -> Arrays:
     """The arrays of an NPZ file; none at all for None. Pickles are refused."""
     if path is None:
-        return Arrays("no weights file", {})
+        return Arrays("", {})
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(entry.file_size for entry in archive.infolist())

@@ -106,9 +106,17 @@ class Options:
 
     def whole(self, key: str, default: int | None = None) -> int:
         value = self.number(key, None if default is None else float(default))
-        if value != int(value):
+        if not value.is_integer():
             raise self.error(f"'{key}' is {value}, a whole number expected")
         return int(value)
+
+    def axis(self) -> int:
+        """The option 'axis' of what the layer reads, the last one by default, counted from 0."""
+        rank = len(self.shape)
+        found = self.whole("axis", -1)
+        if not -rank <= found < rank:
+            raise self.error(f"'axis' is {found}, -{rank} to {rank - 1} expected")
+        return found % rank
 
     def flag(self, key: str, default: bool = False) -> bool:
         value = self.get(key, default)
@@ -206,6 +214,10 @@ def load_layers(
         options.done()
         stack.x = result
         if label is not None:
+            if str(label) in stack.saved:
+                raise MinunError(
+                    "layers.name", f"an earlier layer has 'name: {label}'; names must differ", place
+                )
             stack.saved[str(label)] = result
     builder.where = file
     last = [stack.x]

@@ -16,7 +16,7 @@ def cp_sat(inst: Instance, budget: Budget) -> Answer:
     try:
         from ortools.sat.python import cp_model
     except ImportError:
-        raise missing_extra("ortools", "ortools", "planner 'cp-sat'") from None
+        raise missing_extra("ortools", "planner 'cp-sat'") from None
     low = bound(inst)
     first = solve(
         inst, Budget(deadline=budget.clock(), target=budget.target, seed=budget.seed, clock=budget.clock)

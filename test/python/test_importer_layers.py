@@ -224,6 +224,8 @@ def test_a_later_layer_may_read_an_earlier_ones_output(tmp_path: Path) -> None:
         (("add", {"with": "nobody"}), "no earlier layer has 'name: nobody'"),
         (("max_pool", {"kernel": "two"}), "expected"),
         (("fastgrnn", {"w": "w"}), "(1, steps, features) expected"),
+        (("softmax", {"axis": 7}), "'axis' is 7, -2 to 1 expected"),
+        (("softmax", {"axis": float("1e400")}), "expected"),
     ],
 )
 def test_every_mistake_is_one_line_with_its_place(
@@ -235,6 +237,16 @@ def test_every_mistake_is_one_line_with_its_place(
     assert str(caught.value).startswith("model.yaml:5: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_two_layers_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(MinunError, match=r"model.yaml:6: an earlier layer has 'name: a'; names must differ"):
+        network(tmp_path, [("relu", {"name": "a"}), ("tanh", {"name": "a"})], (1, 3))
+
+
+def test_an_array_without_a_weights_file_says_which_key_is_missing() -> None:
+    with pytest.raises(MinunError, match=r"names array 'w', but there is no 'source.weights'; add"):
+        load_layers([Layer("dense", {"weights": "w"}, 5)], None, (1, 3))
 
 
 def test_a_weights_file_that_is_none_or_holds_pickles_is_refused(tmp_path: Path) -> None:

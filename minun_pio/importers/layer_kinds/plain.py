@@ -57,16 +57,16 @@ def layer_norm(o: Options) -> str:
 
 
 def l2_norm(o: Options) -> str:
-    axis = o.whole("axis", -1) % len(o.shape)
+    axis = o.axis()
     return o.add("l2_norm", [o.stack.x], {"axis": axis, "epsilon": o.number("epsilon", 0.0)})
 
 
 def softmax(o: Options) -> str:
-    return o.add("softmax", [o.stack.x], {"axis": o.whole("axis", -1) % len(o.shape)})
+    return o.add("softmax", [o.stack.x], {"axis": o.axis()})
 
 
 def argmax(o: Options) -> str:
-    attrs = {"axis": o.whole("axis", -1) % len(o.shape), "keepdims": False, "select_last_index": False}
+    attrs = {"axis": o.axis(), "keepdims": False, "select_last_index": False}
     return o.add("argmax", [o.stack.x], attrs)
 
 
@@ -110,7 +110,7 @@ def concat(o: Options) -> str:
     if not isinstance(names, list) or any(name not in o.stack.saved for name in names):
         raise o.error(f"'with' is {names!r}, names of earlier layers expected", "layers.unknown-name")
     parts = [o.stack.x, *(o.stack.saved[name] for name in names)]
-    return o.add("concat", parts, {"axis": o.whole("axis", -1) % len(o.shape)})
+    return o.add("concat", parts, {"axis": o.axis()})
 
 
 def activation(op: str, attrs: Mapping[str, Any]) -> Kind:

@@ -18,7 +18,7 @@ def external_files(path: Path) -> dict[str, Path]:
     try:
         import onnx
     except ImportError:
-        raise missing_extra("onnx", "onnx", "reading an ONNX model") from None
+        raise missing_extra("onnx", "reading an ONNX model") from None
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
 
     try:

@@ -83,7 +83,7 @@ def parse_onnx(content: bytes, file: str, folder: Path | None) -> OnnxModel:
     try:
         import onnx
     except ImportError:
-        raise missing_extra("onnx", "onnx", f"reading {file}") from None
+        raise missing_extra("onnx", f"reading {file}") from None
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped,unused-ignore]
 
     if not content:

@@ -87,7 +87,7 @@ def parse_tflite(content: bytes, file: str) -> TfModel:
     try:
         import tflite
     except ImportError:
-        raise missing_extra("tflite", "tflite", f"reading {file}") from None
+        raise missing_extra("tflite", f"reading {file}") from None
     if len(content) < 16 or content[4:8] != b"TFL3":
         raise MinunError("tflite.malformed", "not a TensorFlow Lite file (no TFL3 mark); convert again", file)
     try:
