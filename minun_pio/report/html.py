@@ -9,6 +9,7 @@ from typing import Any
 
 from minun_pio.emit.program import Program
 from minun_pio.report.arena_picture import arena_svg
+from minun_pio.report.banks import banks_text
 from minun_pio.report.lines import kilobytes
 from minun_pio.report.text import calls, step_names
 
@@ -67,6 +68,8 @@ def model_sections(program: Program, summary: Mapping[str, Any]) -> list[str]:
         f"{escape(arena.planner)}). Live at step {arena.certificate_step}{escape(where)}: "
         f"{escape(', '.join(arena.certificate_live)) or 'nothing'}.</p>"
     )
+    if fits := banks_text(summary.get("banks")):
+        parts.append(f"<p>It {escape(fits)}.</p>")
     if len(arena.stages) > 1:
         parts.append(
             table(

@@ -13,16 +13,22 @@ from minun_pio.emit.program import Program, from_json
 from minun_pio.errors import MinunError
 from minun_pio.filelock import write_whole
 from minun_pio.lock import find
+from minun_pio.report.banks import banks_of
 from minun_pio.report.html import model_sections, page
 from minun_pio.report.text import details
 
 
 def locked_model(model: Path, target: Target) -> tuple[Program, Mapping[str, Any]]:
-    """Program and summary of a model for a target. Raises MinunError when the lock does not serve."""
+    """Program and summary of a model for a target, the board's banks that hold the arena as `banks`.
+
+    Raises MinunError when the lock does not serve.
+    """
     found = find(model, target.key)
     if found.entry is None:
         raise MinunError("lock.stale", f"{found.reason}; build the model for {target.name} first", model.name)
-    return from_json(found.entry.program), found.entry.summary
+    program, summary = from_json(found.entry.program), found.entry.summary
+    banks = banks_of(program.arena.bytes, target)
+    return program, summary if banks is None else {**summary, "banks": banks}
 
 
 def model_json(program: Program, summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minun_pio.emit.program import Program, Statement
+from minun_pio.report.banks import banks_text
 
 
 def details(program: Program, summary: Mapping[str, Any]) -> list[str]:
@@ -21,6 +22,8 @@ def details(program: Program, summary: Mapping[str, Any]) -> list[str]:
         "",
         f"arena {arena.bytes} B, lower bound {arena.lower_bound} B, {arena.status} ({arena.planner})",
     ]
+    if fits := banks_text(summary.get("banks")):
+        lines.append(f"  {fits}")
     if arena.certificate_live:
         where = f" ({arena.certificate_where})" if arena.certificate_where else ""
         lines.append(f"  live at step {arena.certificate_step}{where}: {', '.join(arena.certificate_live)}")

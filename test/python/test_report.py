@@ -17,6 +17,7 @@ from minun_pio.emit.program import to_json
 from minun_pio.errors import MinunError
 from minun_pio.lock import save
 from minun_pio.report.arena_picture import arena_svg
+from minun_pio.report.banks import banks_of, banks_text
 from minun_pio.report.demo import HEAD, BoardResult, Latency, chosen, results_json, results_rows, write_demo
 from minun_pio.report.html import model_sections, page
 from minun_pio.report.lines import formats_text, kilobytes, summary_line
@@ -137,6 +138,26 @@ def test_a_report_is_made_from_the_lock_alone(tmp_path: Path):
     assert data["models"][0]["build_hash"] == f"{by_hand().build_hash:08x}"
     assert data["models"][0]["arena"]["buffers"][0]["bytes"] == 4
     assert "<svg" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_report_names_the_banks_that_hold_the_arena_fastest_first(tmp_path: Path):
+    board = Target("stm32h747", "m7", 524_288, 2_097_152)
+    model = tmp_path / "model.yaml"
+    model.write_text("name: by_hand\n")
+    save(model, board.key, {}, to_json(by_hand()), SUMMARY)
+    text = "\n".join(report_files([model], board, tmp_path / "out"))
+    assert "fits in DTCM (131072 B, section .dtcm), ITCM (65536 B, section .itcm), AXI (524288 B, de" in text
+    assert "It fits in DTCM" in (tmp_path / "out" / "report.html").read_text()
+    data = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert data["models"][0]["banks"][2] == {"name": "AXI", "bytes": 524_288, "section": ""}
+
+
+def test_banks_that_are_too_small_are_not_named():
+    board = Target("stm32h747", "m7", 524_288, 2_097_152)
+    assert [bank["name"] for bank in banks_of(131_073, board)] == ["AXI", "SRAM1-3"]
+    assert banks_text(banks_of(600_000, board)) == "fits in no single bank of the board"
+    assert banks_text(banks_of(2_048, Target("mystery", "m3", 2_048))) == "fits in RAM (2048 B, default)"
+    assert banks_text(None) == ""
 
 
 def test_a_report_without_a_lock_is_one_clear_line(tmp_path: Path):
