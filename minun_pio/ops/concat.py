@@ -13,8 +13,9 @@ from minun_pio.ir import Node, Shape
 from minun_pio.numerics.format import element_bytes
 from minun_pio.ops.calling import code_type, in_flash, input_shape, same_format
 from minun_pio.ops.movement import Movement
-from minun_pio.ops.operator import Binding, Call, Traits, View
+from minun_pio.ops.operator import Binding, Call, Overlap, Traits, View
 from minun_pio.ops.shapes import axis_of, elements, refuse, required
+from minun_pio.planner import raster
 
 
 class Concat(Movement):
@@ -47,11 +48,15 @@ class Concat(Movement):
         ]
 
     def traits(self, binding: Binding) -> Traits:
+        """Inputs one after the other are views; else the first one, copied first, may be overrun."""
         out = binding.out_shapes[0]
         axis = int(binding.node.attrs["axis"]) % len(out)
-        if elements(out[:axis]) != 1:
-            return Traits()
         width = element_bytes(same_format(binding))
+        rows = elements(out[:axis])
+        if rows != 1:
+            runs = elements(input_shape(binding, 0)[axis:]) * width, elements(out[axis:]) * width
+            first = Overlap(0, 0, raster.concat_first_distance(rows, *runs))
+            return Traits() if in_flash(binding, 0) else Traits(overlaps=(first,))
         views: list[View] = []
         offset_bytes = 0
         for index in range(len(binding.shapes)):

@@ -9,17 +9,18 @@ be switched off.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from minun_pio.planner.layout import Layout, Sharing, lay_out
 from minun_pio.planner.memory_graph import MemoryGraph, check_graph
 from minun_pio.planner.planners import plan
-from minun_pio.planner.problem import Plan, Problem, Region, bad
+from minun_pio.planner.problem import Plan, Problem, Region, Status, bad
 from minun_pio.planner.reduce import reduce
 from minun_pio.planner.reorder import best_order
 from minun_pio.planner.safety import Placed, hazards
 
 TOGGLES = 40  # graphs with more interleaved views take all of them or none
+REVERSED = 12  # of so many steps in reverse order, each is tried in forward order
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,8 @@ def arrange(
     if use.reorder:
         best = search.reordered(best, flags)
         stages.append(search.describe("+ reorder", best))
+    best = search.forward(best)
+    stages[-1] = search.describe(stages[-1].name, best)
     return search.arena(best, tuple(stages))
 
 
@@ -118,6 +121,18 @@ class _Solved:
     sharing: Sharing
     layout: Layout
     plan: Plan
+
+
+def _bounded_as(known: Plan, found: Plan) -> Plan:
+    """`found`, a plan of a narrower problem, with the bound of all that `known` might have used."""
+    status: Status = "optimal" if found.height == known.proven else "best-known"
+    return replace(
+        found,
+        lower_bound=known.lower_bound,
+        proven=known.proven,
+        certificate=known.certificate,
+        status=status,
+    )
 
 
 class _Search:
@@ -149,7 +164,11 @@ class _Search:
 
     def low(self, choice: _Choice) -> int:
         """The lower bound of a choice's placement problem."""
-        reduced = reduce(self.layout(choice).problem)
+        return self.least(self.layout(choice))
+
+    def least(self, layout: Layout) -> int:
+        """The lower bound of a placement problem."""
+        reduced = reduce(layout.problem)
         inst = reduced.numbers([b for b in reduced.roots if b.size])
         return max(inst.load, default=0)
 
@@ -216,6 +235,26 @@ class _Search:
                 views = again
         return best
 
+    def forward(self, best: _Solved) -> _Solved:
+        """The same height with as few steps in reverse as can be: a kernel in both directions is code twice.
+
+        First all steps in forward order; then one after the other.
+        """
+        everything = self.backwards(best)
+        for dropped in [everything, *(frozenset({k}) for k in sorted(everything)[:REVERSED])]:
+            now = self.backwards(best)
+            if not now & dropped:
+                continue
+            layout = best.layout.forward_but(now - dropped)
+            height = best.plan.height
+            if self.least(layout) > height:
+                continue
+            timeout = min(1.0, self.timeout)
+            found = plan(self.problem(layout), self.planner, timeout=timeout, target=height)
+            if found.offsets and found.height <= height:
+                best = replace(best, layout=layout, plan=_bounded_as(best.plan, found))
+        return best
+
     def stage(self, name: str, choice: _Choice, planner: str) -> Stage:
         return self.describe(name, self.solve(choice, planner))
 
@@ -226,8 +265,9 @@ class _Search:
         step = self.graph.steps[order[at]].name if order else ""
         return Stage(name, answer.height, answer.lower_bound, step, answer.certificate.live)
 
-    def arena(self, solved: _Solved, stages: tuple[Stage, ...]) -> Arena:
-        sharing, answer, steps = solved.sharing, solved.plan, self.graph.steps
+    def places(self, solved: _Solved) -> tuple[dict[str, int], dict[str, str]]:
+        """Byte offset and region of every tensor."""
+        sharing, answer = solved.sharing, solved.plan
         offsets, regions = {}, {}
         for t in self.graph.tensors:
             name, at = t.name, 0
@@ -237,23 +277,32 @@ class _Search:
             if name in answer.offsets:
                 offsets[t.name] = answer.offsets[name] + at
                 regions[t.name] = answer.regions[name]
-        scratch = {step.name: answer.offsets[f"{step.name}#scratch"] for step in steps if step.scratch}
-        aliases = {a.inner: (a.outer, a.at) for a in solved.layout.problem.aliases} | sharing.melted
-        reverse = set()
-        size = sharing.tensor
+        return offsets, regions
+
+    def backwards(self, solved: _Solved) -> frozenset[int]:
+        """The steps that must run in reverse raster order."""
+        offsets, regions = self.places(solved)
+        size, found = solved.sharing.tensor, set()
         for p in solved.layout.pairs:
             source, target = offsets[p.source], offsets[p.target]
             if regions[p.source] != regions[p.target]:
                 continue
             apart = source + size[p.source].size <= target or target + size[p.target].size <= source
             if not apart and not (p.forward is not None and source - target >= p.forward):
-                reverse.add(steps[p.step].name)
+                found.add(p.step)
+        return frozenset(found)
+
+    def arena(self, solved: _Solved, stages: tuple[Stage, ...]) -> Arena:
+        sharing, answer, steps = solved.sharing, solved.plan, self.graph.steps
+        offsets, regions = self.places(solved)
+        scratch = {step.name: answer.offsets[f"{step.name}#scratch"] for step in steps if step.scratch}
+        aliases = {a.inner: (a.outer, a.at) for a in solved.layout.problem.aliases} | sharing.melted
         result = Arena(
             order=tuple(steps[k].name for k in solved.choice.order),
             offsets=offsets,
             regions=regions,
             scratch=scratch,
-            reverse=frozenset(reverse),
+            reverse=frozenset(steps[k].name for k in self.backwards(solved)),
             aliases=aliases,
             interleaved=frozenset(sharing.melted),
             plan=answer,

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from minun_pio.planner.memory_graph import GraphStep, MemoryGraph, OverlapLike
 from minun_pio.planner.problem import Alias, Buffer, Problem, Separation
@@ -171,6 +171,11 @@ class Layout:
     pairs: tuple[Pair, ...]
     taken: tuple[Pair, ...]  # in-place pairs that became one buffer
 
+    def forward_but(self, steps: Collection[int]) -> Layout:
+        """The same with all steps but these in forward order."""
+        pairs = tuple(p if p.step in steps else replace(p, reverse=None) for p in self.pairs)
+        return replace(self, problem=replace(self.problem, separations=_separations(pairs)), pairs=pairs)
+
 
 def lay_out(sharing: Sharing, order: Sequence[int], in_place: bool, overlap: bool) -> Layout:
     """The problem of running the steps in `order`."""
@@ -205,15 +210,19 @@ def lay_out(sharing: Sharing, order: Sequence[int], in_place: bool, overlap: boo
         if step.scratch:
             at = position[k]
             buffers.append(Buffer(scratch_name(step), at, at + 1, step.scratch, step.scratch_align))
-    separations = []
-    for p in free:
-        if p.forward is not None:
-            separations.append(Separation(p.target, p.source, p.forward))
-        if p.reverse is not None:
-            separations.append(Separation(p.source, p.target, p.reverse))
     aliases = tuple(Alias(inner, outer, at) for inner, (outer, at) in inside.items())
-    problem = Problem(tuple(buffers), separations=tuple(separations), aliases=aliases)
+    problem = Problem(tuple(buffers), separations=_separations(free), aliases=aliases)
     return Layout(problem, tuple(free), tuple(taken))
+
+
+def _separations(pairs: Sequence[Pair]) -> tuple[Separation, ...]:
+    found = []
+    for p in pairs:
+        if p.forward is not None:
+            found.append(Separation(p.target, p.source, p.forward))
+        if p.reverse is not None:
+            found.append(Separation(p.source, p.target, p.reverse))
+    return tuple(found)
 
 
 def scratch_name(step: GraphStep) -> str:

@@ -147,6 +147,38 @@ def branches() -> Graph:
     )
 
 
+def upsampling() -> Graph:
+    """Ever larger outputs; of two poolings of one size one must run in reverse not to need more room."""
+    rng = np.random.default_rng(4)
+    return Graph(
+        "upsampling",
+        tensors(
+            x=(1, 3, 4, 5),
+            t=(1, 3, 4, 5),
+            u=(1, 6, 8, 5),
+            g=(5,),
+            h=(5,),
+            n=(1, 6, 8, 5),
+            v=(1, 9, 12, 5),
+            a=(1, 9, 12, 5),
+            b=(1, 9, 12, 5),
+            s=(1, 5),
+        ),
+        (
+            Node("soft", "tanh", ("x",), ("t",)),
+            Node("up", "resize", ("t",), ("u",), {"sizes": (1, 6, 8, 5), "mode": "nearest"}),
+            Node("norm", "scale_shift", ("u", "g", "h"), ("n",)),
+            Node("between", "resize", ("n",), ("v",), {"sizes": (1, 9, 12, 5), "mode": "linear"}),
+            Node("mean", "average_pool", ("v",), ("a",), {"kernel": (3, 3), "pads": (1, 1, 1, 1)}),
+            Node("peak", "max_pool", ("a",), ("b",), {"kernel": (3, 3), "pads": (1, 1, 1, 1)}),
+            Node("sum", "reduce_mean", ("b",), ("s",), {"axes": (1, 2), "keepdims": False}),
+        ),
+        ("x",),
+        ("s",),
+        {"g": rng.normal(size=5), "h": rng.normal(size=5)},
+    )
+
+
 def convolutions(seed: int = 9) -> Graph:
     """conv, depthwise, max-pool, two branches joined along the channels, mean, dense, softmax, argmax."""
     rng = np.random.default_rng(seed)

@@ -17,6 +17,7 @@ from small_networks import (
     shift_register,
     two_inputs,
     two_layers,
+    upsampling,
 )
 
 from minun_pio.ir import Graph
@@ -39,6 +40,7 @@ NETWORKS = {
     "branches": branches(),
     "convolutions": convolutions(),
     "two_inputs": two_inputs(),
+    "upsampling": upsampling(),
 }
 FORMATS: dict[str, Format] = {
     "p8": Posit(8, 2),
@@ -66,7 +68,9 @@ def test_the_build_answers_what_the_host_computed(network: str, fmt: str, tmp_pa
     assert answered == expected
 
 
-@pytest.mark.parametrize("network", ["two_layers", "recurrent", "nested_loops", "branches", "convolutions"])
+@pytest.mark.parametrize(
+    "network", ["two_layers", "recurrent", "nested_loops", "branches", "convolutions", "upsampling"]
+)
 def test_widths_mixed_at_random_answer_what_the_host_computed(network: str, tmp_path: Path) -> None:
     graph = NETWORKS[network]
     rng = np.random.default_rng(5)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emitted_model import INCLUDE, STRICT
-from small_networks import convolutions, recurrent, two_layers
+from small_networks import convolutions, recurrent, two_layers, upsampling
 
 from minun_pio.board.bare import build_and_run, missing_tools
 from minun_pio.emit.lower import lower
@@ -65,6 +65,8 @@ CASES = {
     "convolutions-fixed": (convolutions, lambda g: uniform(g, Fixed(16, -11))),
     "convolutions-float": (convolutions, lambda g: uniform(g, Float32())),
     "recurrent-mixed": (lambda: recurrent(reverse=True), mixed),
+    "upsampling-posit8": (upsampling, lambda g: uniform(g, Posit(8, 2))),
+    "upsampling-mixed": (upsampling, mixed),
     "two_layers-posit8": (two_layers, lambda g: uniform(g, Posit(8, 0))),
 }
 
@@ -104,6 +106,14 @@ def test_a_model_answers_the_hosts_bits_and_fills_its_arena(case, core, memory, 
         assert answer[4:] == expected[k * program.output_bytes : (k + 1) * program.output_bytes]
         high = max(high, struct.unpack("<I", answer[:4])[0])
     assert high == program.arena.bytes
+
+
+def test_the_upsampling_network_runs_a_step_in_reverse():
+    graph = upsampling()
+    legal = legalise(graph, uniform(graph, Posit(8, 2)))
+    placement = place(lay_out(legal, "avr"))
+    assert placement.reverse
+    assert any("true>" in s.function for s in lower(placement, "net").statements if s.kind == "call")
 
 
 def test_the_convolutions_share_bytes_of_input_and_output():

@@ -110,6 +110,22 @@ def test_overlap_distances_are_kept_and_the_direction_is_told() -> None:
     assert arena.reverse == {"conv"}
 
 
+def test_steps_run_in_reverse_only_where_that_lowers_the_peak() -> None:
+    free = MemoryGraph(
+        tensors(in_x=10, t0=20, t1=20, out_y=10),
+        (
+            step("first", "in_x", "t0", overlaps=(StepOverlap(0, 0, 10, 0),)),
+            step("second", "t0", "t1", overlaps=(StepOverlap(0, 0, 5, 5),)),
+            step("last", "t1", "out_y", overlaps=(StepOverlap(0, 0, 0, 10),)),
+        ),
+    )
+    assert arrange(free).height == 25
+    assert not arrange(free).reverse
+    pinned = replace(free, tensors=(TensorBuffer("in_x", 10, kind="input", offset=0), *free.tensors[1:]))
+    assert arrange(pinned).height == 25
+    assert arrange(pinned).reverse == {"first"}
+
+
 def test_two_inputs_of_one_step_never_ask_for_two_directions() -> None:
     both = (StepOverlap(0, 0, 0, 0), StepOverlap(1, 0, 0, 0))
     graph = MemoryGraph(
