@@ -10,25 +10,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from minun_pio.emit.names import Identifiers
-from minun_pio.emit.program import Constant
+from minun_pio.emit.program import PACKING, Constant
 from minun_pio.ir import Graph
 from minun_pio.numerics.format import Format, element_bytes
 from minun_pio.ops.calling import code_type
 from minun_pio.ops.operator import Table
 from minun_pio.simulate.assign import inner
 from minun_pio.simulate.run import Cache, encode_constant
-
-_PACKING = {
-    "int8_t": "b",
-    "uint8_t": "B",
-    "int16_t": "h",
-    "uint16_t": "H",
-    "int32_t": "i",
-    "uint32_t": "I",
-    "int64_t": "q",
-    "uint64_t": "Q",
-    "float": "f",
-}
 
 
 def graphs_by_prefix(graph: Graph, prefix: str = "") -> dict[str, Graph]:
@@ -75,7 +63,7 @@ class Pool:
 
     def table(self, table: Table, where: str, constant: str = "") -> str:
         """The array of a kernel's table. `constant`: the network constant that it stands for, if any."""
-        letter = _PACKING[table.ctype]
+        letter = PACKING[table.ctype]
         data = struct.pack(f"<{len(table.values)}{letter}", *table.values)
         comment = f"{constant} as {where} reads it" if constant else f"{table.hint} table of {where}"
         kept = self._keep(table.ctype, data, table.align, table.in_flash, constant or table.hint, comment)
@@ -93,7 +81,7 @@ class Pool:
         found = self._by_content.get(key)
         if found is not None:
             return found.identifier, False
-        size = struct.calcsize(_PACKING[ctype])
+        size = struct.calcsize(PACKING[ctype])
         self._by_content[key] = Constant(
             identifier=self._names.constant(hint),
             ctype=ctype,

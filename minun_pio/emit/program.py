@@ -17,6 +17,18 @@ from minun_pio.errors import MinunError
 
 PROGRAM_VERSION = 1
 RUNTIME_VERSION = 1  # MINUN_RUNTIME_VERSION of include/minun/platform.h
+PACKING = {
+    "int8_t": "b",
+    "uint8_t": "B",
+    "int16_t": "h",
+    "uint16_t": "H",
+    "int32_t": "i",
+    "uint32_t": "I",
+    "int64_t": "q",
+    "uint64_t": "Q",
+    "float": "f",
+}
+"""Letters of the `struct` module by C++ type of an array's element."""
 
 
 @dataclass(frozen=True)

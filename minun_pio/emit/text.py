@@ -8,22 +8,10 @@ import math
 import struct
 from collections.abc import Iterable, Sequence
 
-from minun_pio.emit.program import Constant
+from minun_pio.emit.program import PACKING, Constant
 
 WIDTH = 110
 FLOAT_MAX = 3.4028234663852886e38
-
-_PACKING = {
-    "int8_t": "b",
-    "uint8_t": "B",
-    "int16_t": "h",
-    "uint16_t": "H",
-    "int32_t": "i",
-    "uint32_t": "I",
-    "int64_t": "q",
-    "uint64_t": "Q",
-    "float": "f",
-}
 
 
 def literal(value: int | float, ctype: str) -> str:
@@ -68,7 +56,7 @@ def wrapped(items: Sequence[str], indent: int, tail: str = "") -> list[str]:
 
 def array(constant: Constant) -> list[str]:
     """The definition of a constant array, its comment before it."""
-    letter = _PACKING[constant.ctype]
+    letter = PACKING[constant.ctype]
     values = struct.unpack(f"<{constant.count}{letter}", base64.b64decode(constant.data))
     where = " MINUN_FLASH" if constant.in_flash else ""
     align = f"alignas({constant.align}) " if constant.align > 1 else ""

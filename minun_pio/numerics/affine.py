@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minun_pio.errors import MinunError
-from minun_pio.numerics.format import Codes, Values
+from minun_pio.numerics.format import Codes, Values, signed_storage
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Affine:
 
     @property
     def storage(self) -> np.dtype[Any]:
-        return np.dtype(np.int8 if self.width == 8 else np.int16 if self.width == 16 else np.int32)
+        return signed_storage(self.width)
 
     @property
     def cpp(self) -> str:

@@ -7,7 +7,7 @@ Rounding is to nearest, ties to even. A float32 code is the float itself; 16-bit
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,33 +16,21 @@ from minun_pio.numerics.format import Codes, Values
 
 
 class _FloatFormat:
-    """What the three share. Arithmetic on every one of them is float32 arithmetic."""
+    """What the three have. Arithmetic on every one of them is float32 arithmetic."""
 
-    name: str
-    cpp: str
-
-    @property
-    def family(self) -> str:
-        return "float"
+    family: ClassVar[str] = "float"
+    name: ClassVar[str]
+    bits: ClassVar[int]
+    storage: ClassVar[np.dtype[Any]]
+    cpp: ClassVar[str]
 
 
 @dataclass(frozen=True)
 class Float32(_FloatFormat):
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return "float32"
-
-    @property
-    def bits(self) -> int:
-        return 32
-
-    @property
-    def storage(self) -> np.dtype[Any]:
-        return np.dtype(np.float32)
-
-    @property
-    def cpp(self) -> str:  # type: ignore[override]
-        return "minun::Float32"
+    name = "float32"
+    bits = 32
+    storage = np.dtype(np.float32)
+    cpp = "minun::Float32"
 
     def encode(self, values: NDArray[Any]) -> Codes:
         with np.errstate(over="ignore"):
@@ -55,21 +43,10 @@ class Float32(_FloatFormat):
 
 @dataclass(frozen=True)
 class Float16(_FloatFormat):
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return "float16"
-
-    @property
-    def bits(self) -> int:
-        return 16
-
-    @property
-    def storage(self) -> np.dtype[Any]:
-        return np.dtype(np.uint16)
-
-    @property
-    def cpp(self) -> str:  # type: ignore[override]
-        return "minun::Float16"
+    name = "float16"
+    bits = 16
+    storage = np.dtype(np.uint16)
+    cpp = "minun::Float16"
 
     def encode(self, values: NDArray[Any]) -> Codes:
         with np.errstate(over="ignore"):
@@ -82,21 +59,10 @@ class Float16(_FloatFormat):
 
 @dataclass(frozen=True)
 class BFloat16(_FloatFormat):
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return "bfloat16"
-
-    @property
-    def bits(self) -> int:
-        return 16
-
-    @property
-    def storage(self) -> np.dtype[Any]:
-        return np.dtype(np.uint16)
-
-    @property
-    def cpp(self) -> str:  # type: ignore[override]
-        return "minun::BFloat16"
+    name = "bfloat16"
+    bits = 16
+    storage = np.dtype(np.uint16)
+    cpp = "minun::BFloat16"
 
     def encode(self, values: NDArray[Any]) -> Codes:
         """Through float32 rounded to odd when `values` are float64, so that nothing is rounded twice."""

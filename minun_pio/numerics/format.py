@@ -50,3 +50,8 @@ class Format(Protocol):
 def element_bytes(fmt: Format) -> int:
     """Bytes that one code takes in memory, also its alignment."""
     return int(fmt.storage.itemsize)
+
+
+def signed_storage(bits: int) -> np.dtype[Any]:
+    """The dtype of integer codes of 2 to 32 bits: int8, int16 or int32."""
+    return np.dtype(np.int8 if bits <= 8 else np.int16 if bits <= 16 else np.int32)

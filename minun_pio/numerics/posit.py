@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minun_pio.errors import MinunError
-from minun_pio.numerics.format import Codes, Values
+from minun_pio.numerics.format import Codes, Values, signed_storage
 
 NO_UNIT = 9999
 """The unit exponent of zero: zero is a multiple of everything."""
@@ -51,7 +51,7 @@ class Posit:
 
     @property
     def storage(self) -> np.dtype[Any]:
-        return np.dtype(np.int8 if self.n <= 8 else np.int16 if self.n <= 16 else np.int32)
+        return signed_storage(self.n)
 
     @property
     def cpp(self) -> str:
