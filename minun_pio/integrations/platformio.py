@@ -18,6 +18,17 @@ from minun_pio.board.target import HOST, Target, core_of
 from minun_pio.errors import MinunError, internal
 from minun_pio.stamp import Generation, up_to_date
 
+OPTIONS = ("custom_minun_model", "custom_minun_output_dir", "custom_minun_no_heap")
+_YES_NO = {
+    "yes": True,
+    "true": True,
+    "1": True,
+    "on": True,
+    "no": False,
+    "false": False,
+    "0": False,
+    "off": False,
+}
 _DONE = "MINUN_DONE"
 _VARIANT = "minun_models"
 
@@ -32,6 +43,7 @@ class Setup:
     folder: Path
     stamp_file: Path
     target: Target
+    no_heap: bool = False
 
 
 def extend(
@@ -94,7 +106,7 @@ def _extend(
         source_env.AppendUnique(CPPPATH=[include, str(root / "include")])
     source_env.BuildSources(os.path.join("$BUILD_DIR", _VARIANT), include)
     _add_targets(project_env, setup)
-    if str(project_env.GetProjectOption("custom_minun_no_heap", "no")).lower() in ("yes", "true", "1", "on"):
+    if setup.no_heap:
         _after_linking(project_env, project_env.VerboseAction(_check_heap, "Checking for a heap"))
 
 
@@ -126,10 +138,16 @@ def _check_heap(target: Any, source: Any, env: Any) -> int:
 
 
 def read_setup(env: Any) -> Setup:
-    """Options of the environment and what its board is. Raises MinunError on a model that is not there."""
+    """Options of the environment and what its board is. Raises MinunError on an option that is unknown or has
+    no such value, and on a model that is not there."""
     project_dir = Path(env.subst("$PROJECT_DIR"))
     environment = env.subst("$PIOENV")
     where = f"platformio.ini: [env:{environment}]"
+    for option in env.GetProjectConfig().options(env=environment):
+        if option.startswith("custom_minun") and option not in OPTIONS:
+            raise MinunError(
+                "config.unknown-key", f"unknown option '{option}'; there are {', '.join(OPTIONS)}", where
+            )
     given = env.GetProjectOption("custom_minun_model", "")
     lines = given if isinstance(given, list) else str(given).splitlines()
     named = [line.strip() for line in lines if line.strip()]
@@ -139,7 +157,8 @@ def read_setup(env: Any) -> Setup:
         if not model.is_file() and not env.IsCleanTarget():
             raise MinunError(
                 "config.missing-file",
-                f"custom_minun_model: no file '{name}'; its path is relative to platformio.ini's folder",
+                f"custom_minun_model: no file '{name}'; its path is relative to platformio.ini's folder, "
+                "and several stand one a line",
                 where,
             )
     option = str(env.GetProjectOption("custom_minun_output_dir", "") or "").strip()
@@ -147,9 +166,18 @@ def read_setup(env: Any) -> Setup:
     folder = (
         Path(os.path.normpath(project_dir / option)) if option else include / "minun_models" / environment
     )
+    heap = str(env.GetProjectOption("custom_minun_no_heap", "no") or "no").lower()
+    if heap not in _YES_NO:
+        raise MinunError("config.wrong-value", f"custom_minun_no_heap is '{heap}', expected yes or no", where)
     stamp_file = Path(env.subst("$BUILD_DIR")) / "minun_stamp.json"
     return Setup(
-        project_dir, environment, models, folder.absolute(), stamp_file.absolute(), board_target(env)
+        project_dir,
+        environment,
+        models,
+        folder.absolute(),
+        stamp_file.absolute(),
+        board_target(env),
+        _YES_NO[heap],
     )
 
 

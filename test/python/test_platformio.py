@@ -257,6 +257,25 @@ def test_a_model_that_is_not_there_is_one_line_with_its_environment(project: Pro
     assert "platformio.ini: [env:native]: custom_minun_model: no file 'model.yaml'" in line
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (
+            "custom_minun_modle = other.yaml",
+            "unknown option 'custom_minun_modle'; there are custom_minun_model, ",
+        ),
+        ("custom_minun_no_heap = maybe", "custom_minun_no_heap is 'maybe', expected yes or no"),
+    ],
+)
+def test_a_mistake_in_platformio_ini_is_one_line_with_its_environment(
+    project: Project, option: str, message: str
+) -> None:
+    ini = project.folder / "platformio.ini"
+    ini.write_text(f"{ini.read_text()}{option}\n")
+    environment = ini.read_text().rpartition("[env:")[2].partition("]")[0]
+    assert f"platformio.ini: [env:{environment}]: {message}" in project.failed("-e", environment)
+
+
 def test_a_firmware_without_a_model_gets_the_headers_only(project: Project) -> None:
     (project.folder / "model.yaml").unlink()
     ini = (project.folder / "platformio.ini").read_text().replace("custom_minun_model = model.yaml", "")
