@@ -51,8 +51,11 @@ def _named(board: str) -> Target:
     if board.endswith(".json"):
         path = Path(board)
         try:
-            return from_manifest(path.stem, json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, AttributeError):
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+            if not manifest["build"] or not manifest["upload"]:
+                raise ValueError
+            return from_manifest(path.stem, manifest)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             raise MinunError("board.manifest", "not a PlatformIO board manifest", board) from None
     real = "host" if board == "native" else board.removesuffix("_sim")  # a virtual board is as its model
     if real not in KNOWN:

@@ -74,7 +74,7 @@ def _arrays(found: DataFile, where: str) -> dict[str, Array]:
         with open(found.path, "rb") as stream:
             start = stream.read(6)
             if not start.startswith((b"PK", b"\x93NUMPY")):
-                raise ValueError("it is neither an archive of arrays nor an array; write it with numpy.savez")
+                raise ValueError("it is neither an archive of arrays nor an array of numpy")
             stream.seek(0)
             loaded = np.load(stream, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
@@ -82,7 +82,7 @@ def _arrays(found: DataFile, where: str) -> dict[str, Array]:
             with loaded as archive:
                 return {key: archive[key] for key in archive.files}
     except (OSError, ValueError, EOFError, KeyError, SyntaxError, zipfile.BadZipFile, MemoryError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error).splitlines()[0].partition(";")[0][:120] if str(error) else type(error).__name__
         raise MinunError(
             "data.unreadable", f"'{name}' cannot be read as a {suffix[1:].upper()} file: {reason}", where
         ) from None
@@ -97,6 +97,8 @@ def _csv(found: DataFile) -> dict[str, Array]:
         header = 0
     except ValueError:
         header = 1
+    if first.count(";") > first.count(","):
+        raise ValueError("its columns are separated by semicolons, expected commas and decimal points")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an empty file is reported as such
         table = np.loadtxt(

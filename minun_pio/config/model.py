@@ -19,6 +19,16 @@ STRATEGIES = (
     "float32",
     "bracket",
 )
+PLANNERS = (
+    "exact",
+    "dancing-links",
+    "first-fit",
+    "by-size",
+    "by-conflicts",
+    "hill-climb",
+    "ping-pong",
+    "cp-sat",
+)
 POSIT_SOFT_LIMITS = (0.8, 0.9, 1.0, 1.1)
 FIXED_SOFT_LIMITS = (1.0, 1.1)
 

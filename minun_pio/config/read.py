@@ -11,6 +11,7 @@ from minun_pio.config.fields import Reader
 from minun_pio.config.located import Located, parse
 from minun_pio.config.model import (
     FAMILIES,
+    PLANNERS,
     STRATEGIES,
     Budgets,
     Data,
@@ -234,7 +235,7 @@ def _memory(reader: Reader, value: Located) -> Memory:
     if "input" in entries:
         chosen["input"] = reader.choice("memory.input", entries["input"], ("caller", "arena"))
     if "planner" in entries:
-        chosen["planner"] = reader.text("memory.planner", entries["planner"])
+        chosen["planner"] = reader.choice("memory.planner", entries["planner"], PLANNERS)
     if "timeout_s" in entries:
         chosen["timeout_s"] = reader.number("memory.timeout_s", entries["timeout_s"], 0, 86_400)
     return Memory(**chosen)

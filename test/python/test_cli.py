@@ -228,6 +228,8 @@ def test_a_platformio_board_manifest_serves_as_a_board(digits: Path, tmp_path: P
     board = str(tmp_path / "some_board.json")
     found = minun_json(digits, "build", "cnn/model.yaml", "--board", board, "--out", str(tmp_path / "out"))
     assert found["target"] == "m7/65536/262144"
+    (tmp_path / "some_board.json").write_text("{}")
+    assert "not a PlatformIO board manifest" in failure(digits, "build", "cnn/model.yaml", "--board", board)
 
 
 def test_boards_are_listed(tmp_path: Path) -> None:

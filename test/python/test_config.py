@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from minun_pio.config import flash_budget, ram_budget, read_model
 from minun_pio.config.dataset import load_samples
 from minun_pio.errors import MinunError
+from minun_pio.planner.planners import PLANNERS
 
 PLAIN = "name: digits\nsource:\n  layers: [relu]\n"
 
@@ -81,6 +82,7 @@ MISTAKES = {
     "serch: haunter": "model.yaml:4: unknown key 'serch'; did you mean 'search'? [config.unknown-key]",
     "memory: {overlp: true}": "model.yaml:4: unknown key 'overlp' in 'memory'; did you mean 'overlap'?",
     "memory: {overlap: maybe}": "model.yaml:4: 'memory.overlap' is 'maybe', expected true or false",
+    "memory: {planner: exactly}": "model.yaml:4: 'memory.planner' is 'exactly', expected one of exact,",
     "memory: 3": "model.yaml:4: 'memory' is '3', expected a mapping of input, in_place",
     "search: hunter": "model.yaml:4: 'search' is 'hunter', expected one of haunter, shiftry",
     "search:\n  tolerated_drop: 200": "model.yaml:5: 'search.tolerated_drop' is 200, expected 0 to 100",
@@ -269,6 +271,12 @@ def test_files_that_are_no_arrays_are_one_line(tmp_path: Path, content: bytes, s
     assert "\n" not in samples_error(config)
 
 
+def test_a_csv_file_of_a_spreadsheet_with_semicolons_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("a;b;c;d;label\n1,5;2;3;4;0\n")
+    config = read_model(model(tmp_path, PLAIN + "data: {calibration: d.csv}\n"))
+    assert "columns are separated by semicolons, expected commas" in samples_error(config)
+
+
 def test_an_array_of_objects_is_never_unpickled(tmp_path: Path) -> None:
     config = config_with(tmp_path, x=np.array([{"a": 1}], dtype=object))
     assert "data.unreadable" in samples_error(config)
@@ -285,6 +293,7 @@ def test_the_schema_for_editors_knows_exactly_the_keys_that_are_read() -> None:
         assert set(schema["properties"][key]["properties"]) == set(kind.__dataclass_fields__)
     strategies = schema["definitions"]["strategy"]["enum"]
     assert strategies == list(fields.STRATEGIES)
+    assert list(PLANNERS) == list(fields.PLANNERS)
     assert schema["properties"]["formats"]["oneOf"][1]["properties"]["family"]["enum"] == [
         *fields.FAMILIES,
         "auto",
