@@ -131,10 +131,13 @@ def _checked(
             "data.wrong-type", f"array '{key}' of '{name}' has {values.dtype}, expected numbers", where
         )
     per_sample = int(np.prod(shape))
+    hint = ""
+    if found.path.suffix.lower() == ".csv" and values.ndim == 2 and values.shape[1] == per_sample - 1:
+        hint = "; the last column is taken for the label"
     if values.ndim < 1 or (values.shape[0] and int(np.prod(values.shape[1:])) != per_sample):
         raise MinunError(
             "data.shape",
-            f"array '{key}' of '{name}' has samples of shape {values.shape[1:]}, the network takes {shape}",
+            f"array '{key}' of '{name}' has samples of shape {values.shape[1:]}, the network takes {shape}{hint}",
             where,
         )
     rows = values.reshape(values.shape[0], per_sample)

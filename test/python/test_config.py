@@ -277,6 +277,14 @@ def test_a_csv_file_of_a_spreadsheet_with_semicolons_is_told_so(tmp_path: Path) 
     assert "columns are separated by semicolons, expected commas" in samples_error(config)
 
 
+def test_a_csv_file_without_a_column_of_labels_is_told_that_the_last_is_taken_for_it(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("1,2,3,4\n5,6,7,8\n")
+    config = read_model(model(tmp_path, PLAIN + "data: {calibration: d.csv}\n"))
+    assert "samples of shape (3,), the network takes (1, 4); the last column is taken" in samples_error(
+        config
+    )
+
+
 def test_an_array_of_objects_is_never_unpickled(tmp_path: Path) -> None:
     config = config_with(tmp_path, x=np.array([{"a": 1}], dtype=object))
     assert "data.unreadable" in samples_error(config)
