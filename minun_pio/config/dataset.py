@@ -137,7 +137,8 @@ def _checked(
     if values.ndim < 1 or (values.shape[0] and int(np.prod(values.shape[1:])) != per_sample):
         raise MinunError(
             "data.shape",
-            f"array '{key}' of '{name}' has samples of shape {values.shape[1:]}, the network takes {shape}{hint}",
+            f"array '{key}' of '{name}' has samples of shape {values.shape[1:]}, "
+            f"the network takes {shape}{hint}",
             where,
         )
     rows = values.reshape(values.shape[0], per_sample)
