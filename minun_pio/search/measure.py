@@ -77,7 +77,7 @@ def agreement(answer: Array, labels: NDArray[np.int64] | None, float_answer: Arr
     float_flat = np.asarray(float_answer, np.float64).reshape(answer.shape[0], -1)
     if labels is not None and flat.shape[1] > 1:
         return float(np.mean(best_class(flat) == labels))
-    if 1 < flat.shape[1] <= 10_000 and labels is None and answer.ndim == 2:
+    if labels is None and sum(extent > 1 for extent in np.shape(float_answer)[1:]) == 1:
         return float(np.mean(best_class(flat) == best_class(float_flat)))
     spread = float(np.sqrt(np.mean((float_flat - float_flat.mean()) ** 2))) or 1.0
     error = float(np.sqrt(np.mean((np.where(np.isfinite(flat), flat, 0.0) - float_flat) ** 2)))

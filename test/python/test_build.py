@@ -118,6 +118,18 @@ def test_an_accuracy_drop_over_the_tolerated_one_stops_the_build(model: Path):
         check_accuracy(tight, 0.94, 0.95)
 
 
+def test_a_network_that_came_quantised_is_not_refused_for_what_random_codes_do_to_it(model: Path):
+    from dataclasses import replace
+
+    from minun_pio.budgets import check_accuracy
+    from minun_pio.config.model import Data, Formats
+
+    config = replace(read_model(model), formats=Formats("int8"))
+    with pytest.raises(MinunError, match="a drop of 60"):
+        check_accuracy(config, 0.4, 1.0)
+    check_accuracy(replace(config, data=Data()), 0.4, 1.0)
+
+
 def test_sharing_can_be_switched_off(model: Path):
     off = "memory:\n  in_place: false\n  concat: false\n  overlap: false\n  reorder: false\n"
     plain = build(model, off).program.arena

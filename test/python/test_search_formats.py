@@ -184,6 +184,17 @@ def test_agreement_counts_correct_classes_and_never_takes_nar_for_the_best() -> 
     assert agreement(scores, labels, scores) == pytest.approx(2 / 3)
     classes = np.array([[1], [0]], dtype=np.int64)
     assert agreement(classes, np.array([1, 1]), classes) == 0.5
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (1, 1, 3)])
+def test_without_labels_scores_agree_where_their_best_class_does(shape: tuple[int, ...]) -> None:
+    wanted = np.array([[0.1, 0.9, 0.0], [0.8, 0.2, 0.0]]).reshape(2, *shape)
+    near = np.array([[0.3, 0.4, 0.0], [0.1, 0.2, 0.0]]).reshape(2, *shape)
+    assert agreement(wanted, None, wanted) == 1.0
+    assert agreement(near, None, wanted) == 0.5
+
+
+def test_without_labels_anything_else_agrees_by_its_relative_error() -> None:
     values = np.linspace(0, 1, 12).reshape(3, 2, 2)
     assert agreement(values, None, values) == 1.0
     assert agreement(values + 10, None, values) == 0.0
