@@ -93,13 +93,14 @@ def arena_measures(network: Graph, core: str, memory: Memory) -> tuple[ArenaMeas
     traits_of = TraitsOf()
 
     def bound(assignment: Assignment) -> int:
-        return estimate_bytes(lay_out(legalise(network, assignment), core, where, traits_of), memory)
+        legal = legalise(network, assignment)
+        return estimate_bytes(lay_out(legal, core, where, traits_of, least_scratch=True), memory)
 
     def packed_bytes(assignment: Assignment) -> int:
         schedule = lay_out(legalise(network, assignment), core, where, traits_of)
         key = tuple((b.id, b.size, b.start, b.end) for b in schedule.buffers)
         if key not in packed:
-            packed[key] = place(schedule, quick).bytes
+            packed[key] = place(schedule, quick, traits_of).bytes
         return packed[key]
 
     return bound, packed_bytes

@@ -16,16 +16,16 @@ namespace detail {
 
 template <class X>
 struct PutUnpacked {
-  Unpacked<X>* out;
+  minun::Unpacked<X>* out;
   bool finite;
   MINUN_INLINE void run(int index, const typename X::Code* from, int count) {
-    for (Unpacked<X>* at = out + index; count > 0; --count, ++at, ++from) {
+    for (minun::Unpacked<X>* at = out + index; count > 0; --count, ++at, ++from) {
       if (X::is_nar(*from)) finite = false;
       at->set(*from);
     }
   }
   MINUN_INLINE void outside(int index, int count) {
-    for (Unpacked<X>* at = out + index; count > 0; --count, ++at) at->set(0);
+    for (minun::Unpacked<X>* at = out + index; count > 0; --count, ++at) at->set(0);
   }
 };
 

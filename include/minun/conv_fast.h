@@ -219,7 +219,7 @@ struct RoundQuantised {
 
 template <class Out>
 struct LongRows {
-  Additions additions;
+  Additions<int64_t, Decoded32> additions;
   const uint16_t* first_place;
   const int32_t* first_exception;
   int unit;
@@ -243,7 +243,7 @@ struct LongRows {
     }
     round_strided<Out>(sums, count, unit - finer, clip, y, stride);
   }
-  MINUN_INLINE void use(const int32_t* values) { additions.values = values; }
+  MINUN_INLINE void use(const int32_t* values) { additions.values.values = values; }
   MINUN_INLINE typename Out::Code one(int64_t sum, int channel) {
     int64_t first;
     additions.start(&first, channel, 1);
@@ -264,7 +264,7 @@ struct LongRows {
     const uint16_t* at = additions.place;
     const int32_t* exception = additions.exception;
     while (at != additions.end && flash_load(at) == static_cast<uint16_t>(channel)) {
-      const int32_t* const values = additions.values + 4 * flash_load(at + 1);
+      const int32_t* const values = additions.values.values + 4 * flash_load(at + 1);
       const int32_t weight = flash_load(exception);
       sum0 += static_cast<int64_t>(values[0]) * weight;
       sum1 += static_cast<int64_t>(values[1]) * weight;
@@ -341,8 +341,7 @@ MINUN_NOINLINE void conv_long(const typename X::Code* x, const typename W::Code*
   }
   int32_t* const values = static_cast<int32_t*>(scratch);
   const int unit = plan.weight_unit + plan.fine_bits + decode.unit();
-  detail::LongRows<Out> rows = {{bias, plan.fine_bits, bias != 0 ? plan.bias_unit - unit : 0, values,
-                                 exceptions.places, exceptions.values, exceptions.places + 2 * exceptions.count},
+  detail::LongRows<Out> rows = {{bias, plan.fine_bits, bias != 0 ? plan.bias_unit - unit : 0, {values}, exceptions.places, exceptions.values, exceptions.places + 2 * exceptions.count},
                                 exceptions.places,
                                 exceptions.values,
                                 unit,

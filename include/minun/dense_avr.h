@@ -145,13 +145,37 @@ struct Encode40<Out, true> {
   static MINUN_INLINE typename Out::Code of(Sum40 sum, int unit) { return encode40<Out>(sum, unit); }
 };
 
+// For inputs in tiles: whether their table or their span decodes them, and at which unit.
+template <class Inputs, class Code>
+MINUN_INLINE Readiness prepare_tiles(Inputs& inputs, const Code* codes, int count, const SumPlan& plan,
+                                     const uint8_t* table) {
+  inputs.tabled = Inputs::kShared && inputs.table_unit <= plan.unit_limit && inputs.table_unit >= plan.unit_floor;
+  for (int k = 0; inputs.tabled && k < count; ++k) inputs.tabled = Inputs::knows(codes[k], table);
+  inputs.unit_ = inputs.table_unit;
+  if (inputs.tabled) return kFast;
+  SpanValues<typename Inputs::Format> span;
+  const Readiness ready = span.prepare(codes, count, plan);
+  inputs.unit_ = static_cast<int16_t>(span.unit());
+  return ready;
+}
+
+template <class X>
+MINUN_INLINE int32_t decode_at(int16_t unit, typename X::Code code) {
+  SpanValues<X> span;
+  span.unit_ = unit;
+  return span(code);
+}
+
 // 8-bit posits as 16-bit integers, weights by two pages at table_unit.
 template <class X, bool Shared>
 struct WordInputs {
+  typedef X Format;
+  static const bool kShared = Shared;
   typedef int8_t Weight;
   int16_t* values;
   int16_t table_unit;
   int16_t unit_;
+  bool tabled;  // prepare: the table knows all inputs
 
   int unit() const { return unit_; }
   int32_t value(int k) const { return values[k]; }
@@ -164,6 +188,16 @@ struct WordInputs {
     for (int k = 0; k < count; ++k) values[k] = static_cast<int16_t>(decode(codes[k]));
     return true;
   }
+
+  // For tiles: the unit of a whole row of inputs, then value after value.
+  Readiness prepare(const typename X::Code* codes, int count, const SumPlan& plan, const uint8_t* table) {
+    return prepare_tiles(*this, codes, count, plan, table);
+  }
+  int32_t decode(typename X::Code code, const uint8_t* table) const {
+    return tabled ? entry(code, table) : decode_at<X>(unit_, code);
+  }
+  void put(int k, int32_t value) { values[k] = static_cast<int16_t>(value); }
+  static bool knows(typename X::Code code, const uint8_t* table) { return code == 0 || entry(code, table) != 0; }
 
   // The code generator has proven that 40 bits hold the sum.
   Sum40 sum(const int8_t* w, int count, const uint8_t* table) const {
@@ -200,11 +234,14 @@ struct WordInputs {
   }
 
  private:
+  static int16_t entry(typename X::Code code, const uint8_t* table) {
+    return ShortInputs<X, true>::entry_16(table, static_cast<uint8_t>(code));
+  }
   // X is the weights' format: their table decodes it too, unless a value does not fit.
   bool by_table(const typename X::Code* codes, int count, const SumPlan& plan, const uint8_t* table) {
     if (table_unit > plan.unit_limit || table_unit < plan.unit_floor) return false;
     for (int k = 0; k < count; ++k) {
-      const int16_t value = ShortInputs<X, true>::entry_16(table, static_cast<uint8_t>(codes[k]));
+      const int16_t value = entry(codes[k], table);
       if (value == 0 && codes[k] != 0) return false;
       values[k] = value;
     }
@@ -217,9 +254,12 @@ struct WordInputs {
 template <class X, bool Shared>
 struct PieceInputs {
   typedef int16_t Weight;
+  typedef X Format;
+  static const bool kShared = Shared;
   uint8_t* values;
   int16_t table_unit;
   int16_t unit_;
+  bool tabled;  // prepare: the table knows all inputs
 
   template <class Out>
   typename Out::Code whole_row(const int16_t* w, const int64_t* bias, int count, const uint8_t* table,
@@ -255,24 +295,36 @@ struct PieceInputs {
     return sum;
   }
 
- private:
+  Readiness prepare(const typename X::Code* codes, int count, const SumPlan& plan, const uint8_t* table) {
+    return prepare_tiles(*this, codes, count, plan, table);
+  }
+  int32_t decode(typename X::Code code, const uint8_t* table) const {
+    return tabled ? piece(left_aligned(code), table) : decode_at<X>(unit_, code);
+  }
+  static bool knows(typename X::Code code, const uint8_t* table) {
+    return code == 0 || flash_load(table + static_cast<uint8_t>(left_aligned(code) >> 8)) != 0;
+  }
   void put(int k, int32_t value) {
     uint8_t* const at = values + 3 * k;
     at[0] = static_cast<uint8_t>(value);
     at[1] = static_cast<uint8_t>(value >> 8);
     at[2] = static_cast<uint8_t>(value >> 16);
   }
+
+ private:
+  static int16_t left_aligned(typename X::Code code) { return static_cast<int16_t>(code * (1 << (16 - X::kBits))); }
+  static int32_t piece(int16_t code, const uint8_t* table) {
+    const uint8_t* const entry = table + static_cast<uint8_t>(code >> 8);
+    const uint16_t high = static_cast<uint16_t>(flash_load(entry + 256)) |
+                          (static_cast<uint16_t>(flash_load(entry + 512)) << 8);
+    const uint32_t line = static_cast<uint32_t>(static_cast<int32_t>(code) * flash_load(entry));
+    return static_cast<int32_t>((line + (static_cast<uint32_t>(high) << 8)) << 8) >> 8;  // 24 bits
+  }
   bool by_table(const typename X::Code* codes, int count, const SumPlan& plan, const uint8_t* table) {
     if (table_unit > plan.unit_limit || table_unit < plan.unit_floor) return false;
     for (int k = 0; k < count; ++k) {
-      const int16_t code = static_cast<int16_t>(codes[k] * (1 << (16 - X::kBits)));
-      const uint8_t* const entry = table + static_cast<uint8_t>(code >> 8);
-      const uint8_t slope = flash_load(entry);
-      if (slope == 0 && code != 0) return false;
-      const uint16_t high = static_cast<uint16_t>(flash_load(entry + 256)) |
-                            (static_cast<uint16_t>(flash_load(entry + 512)) << 8);
-      const uint32_t line = static_cast<uint32_t>(static_cast<int32_t>(code) * slope);
-      put(k, static_cast<int32_t>(line + (static_cast<uint32_t>(high) << 8)));
+      if (!knows(codes[k], table)) return false;
+      put(k, piece(left_aligned(codes[k]), table));
     }
     unit_ = table_unit;
     return true;

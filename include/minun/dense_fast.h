@@ -50,19 +50,28 @@ MINUN_INLINE uint64_t shifted(int64_t value, int bits) {
   return (static_cast<uint64_t>((high << bits) | carried) << 32) | (low << bits);
 }
 
+MINUN_INLINE uint32_t shifted(int32_t value, int bits) { return static_cast<uint32_t>(value) << bits; }
+
+struct Decoded32 {
+  const int32_t* values;
+  MINUN_INLINE int32_t operator()(int column) const { return values[column]; }
+};
+
 // What is added to a row's sum of products: the bias, and the weights that are exceptions. Sums have the inner loop's
 // unit, and only where an exception or a finer bias needs it the unit of the exceptions, 2^fine_bits finer.
+// `Values` gives the input of a column.
+template <class Sum, class Values>
 struct Additions {
-  const int64_t* bias;
+  const Sum* bias;
   int fine_bits;
   int bias_shift;  // bias << bias_shift counts the inner loop's unit; negative: it needs the finer one. 0 without bias
-  const int32_t* values;
+  Values values;
   const uint16_t* place;  // the next exception, up to `end`
   const int32_t* exception;
   const uint16_t* end;
 
   // What the sums of rows n, n + 1, ... begin with.
-  MINUN_INLINE void start(int64_t* sums, int n, int count) const {
+  MINUN_INLINE void start(Sum* sums, int n, int count) const {
     if (bias == 0) {
       for (int i = 0; i < count; ++i) sums[i] = 0;
       return;
@@ -72,35 +81,35 @@ struct Additions {
   }
 
   // The sums of rows n, n + 1, ... are complete after this, in a unit that is 2^(what is returned) finer.
-  MINUN_INLINE int finish(int64_t* sums, int n, int count) {
+  MINUN_INLINE int finish(Sum* sums, int n, int count) {
     const bool odd = place != end && static_cast<int>(flash_load(place)) < n + count;
     if (!odd && bias_shift >= 0) return 0;
     refine(sums, n, count);
     return fine_bits;
   }
 
-  MINUN_INLINE int64_t fine_bias(int n) const {
+  MINUN_INLINE Sum fine_bias(int n) const {
     if (bias_shift >= 0) return 0;
-    return static_cast<int64_t>(static_cast<uint64_t>(flash_load(bias + n)) << (bias_shift + fine_bits));
+    return static_cast<Sum>(static_cast<uint64_t>(flash_load(bias + n)) << (bias_shift + fine_bits));
   }
 
  private:
-  MINUN_NOINLINE void move(int64_t* sums, int count) const {
+  MINUN_NOINLINE void move(Sum* sums, int count) const {
     for (int i = 0; i < count; ++i) {
-      sums[i] = bias_shift < 0 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(sums[i]) << bias_shift);
+      sums[i] = bias_shift < 0 ? 0 : static_cast<Sum>(static_cast<uint64_t>(sums[i]) << bias_shift);
     }
   }
-  MINUN_NOINLINE void refine(int64_t* sums, int n, int count) {
+  MINUN_NOINLINE void refine(Sum* sums, int n, int count) {
     if (fine_bits != 0) {
       for (int i = 0; i < count; ++i) {
-        sums[i] = static_cast<int64_t>(shifted(sums[i], fine_bits) + static_cast<uint64_t>(fine_bias(n + i)));
+        sums[i] = static_cast<Sum>(shifted(sums[i], fine_bits) + static_cast<uint64_t>(fine_bias(n + i)));
       }
     }
     const uint16_t* at = place;
     const int32_t* weight = exception;
     int row;
     while (at != end && (row = static_cast<int>(flash_load(at)) - n) < count) {
-      sums[row] += static_cast<int64_t>(values[flash_load(at + 1)]) * flash_load(weight);
+      sums[row] += static_cast<Sum>(values(flash_load(at + 1))) * flash_load(weight);
       at += 2;
       ++weight;
     }
@@ -188,8 +197,10 @@ MINUN_NOINLINE void dense_long(const typename X::Code* x, const typename W::Code
       continue;
     }
     const int unit = plan.weight_unit + plan.fine_bits + decode.unit();
-    detail::Additions additions = {bias, plan.fine_bits, bias != 0 ? plan.bias_unit - unit : 0, values,
-                                   exceptions.places, exceptions.values, exceptions.places + 2 * exceptions.count};
+    const detail::Decoded32 decoded = {values};
+    detail::Additions<int64_t, detail::Decoded32> additions = {
+        bias, plan.fine_bits, bias != 0 ? plan.bias_unit - unit : 0, decoded,
+        exceptions.places, exceptions.values, exceptions.places + 2 * exceptions.count};
     const typename W::Code* weights = w;
     int n = 0;
     for (; n + 4 <= outputs; n += 4, weights += 4 * inputs) {

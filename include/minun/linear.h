@@ -130,6 +130,20 @@ inline typename Out::Code exact_dot(const Unpacked<X>* x, const typename W::Code
   return sum.template round<Out>();
 }
 
+// The same of codes in RAM.
+template <class Out, class X, class W, class Bias>
+inline typename Out::Code exact_dot_of_codes(const typename X::Code* x, const typename W::Code* w, int step, int count,
+                                             const Bias& bias, int channel) {
+  SumOf<X, W, typename Bias::Format> sum;
+  sum.clear();
+  bias.add_to(sum, channel);
+  for (int k = 0; k < count; ++k) {
+    add_product<X, W>(sum, X::decode(x[k]), W::decode(flash_load(w)));
+    w += step;
+  }
+  return sum.template round<Out>();
+}
+
 // sum of a * b of floats, in order, every step rounded to float32.
 MINUN_INLINE float multiply_add(float sum, float a, float b) { return rounded(sum + rounded(a * b)); }
 

@@ -8,14 +8,34 @@
 
 namespace minun {
 
-// Column and Count: uint8_t or uint16_t. scratch: inputs * sizeof(Unpacked<X>) bytes, aligned for it.
-template <class Out, class X, class W, class B, class Column, class Count>
+// Where sparse_dense has its inputs from: decoded in scratch, inputs * sizeof(Unpacked<X>) bytes, aligned for it; or
+// without scratch, decoded for each weight.
+template <class X>
+struct FromScratch {
+  Unpacked<X>* values;
+  bool prepare(const typename X::Code* x, int inputs) { return unpack<X>(x, inputs, values); }
+  MINUN_INLINE Decoded operator()(int column) const { return values[column].get(); }
+};
+template <class X>
+struct FromCodes {
+  const typename X::Code* codes;
+  bool prepare(const typename X::Code* x, int inputs) {
+    codes = x;
+    for (int k = 0; k < inputs; ++k) {
+      if (X::is_nar(x[k])) return false;
+    }
+    return true;
+  }
+  MINUN_INLINE Decoded operator()(int column) const { return X::decode(codes[column]); }
+};
+
+// Column and Count: uint8_t or uint16_t. With FromScratch a row of x may be overwritten by its outputs.
+template <class Out, class X, class W, class B, class Column, class Count, class Values>
 MINUN_NOINLINE void sparse_dense(const typename X::Code* x, const typename W::Code* w, const Column* columns,
                                  const Count* counts, const typename B::Code* bias, typename Out::Code* y,
-                                 void* scratch, int rows, int inputs, int outputs, Clip<Out> clip) {
-  Unpacked<X>* const values = static_cast<Unpacked<X>*>(scratch);
+                                 Values values, int rows, int inputs, int outputs, Clip<Out> clip) {
   for (int row = 0; row < rows; ++row, x += inputs) {
-    const bool finite = unpack<X>(x, inputs, values);
+    const bool finite = values.prepare(x, inputs);
     const typename W::Code* weight = w;
     const Column* column = columns;
     for (int n = 0; n < outputs; ++n) {
@@ -23,7 +43,7 @@ MINUN_NOINLINE void sparse_dense(const typename X::Code* x, const typename W::Co
       sum.clear();
       if (bias != 0) sum.add(B::decode(flash_load(bias + n)));
       for (Count left = flash_load(counts + n); left != 0; --left) {
-        add_product<X, W>(sum, values[flash_load(column)].get(), W::decode(flash_load(weight)));
+        add_product<X, W>(sum, values(flash_load(column)), W::decode(flash_load(weight)));
         ++weight;
         ++column;
       }

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from minun_pio.numerics.format import Codes
 from minun_pio.numerics.posit import Posit, value_table
 from minun_pio.ops.dense_kernels import (
+    NO_EXCEPTIONS,
     Chosen,
     bias_codes,
     bias_type,
@@ -16,6 +17,8 @@ from minun_pio.ops.dense_kernels import (
     extents,
     row_major,
     short_bias,
+    short_plan,
+    tiled,
 )
 from minun_pio.ops.linear import clip_argument, encoded
 from minun_pio.ops.operator import Binding, Table
@@ -44,7 +47,7 @@ def _short(binding: Binding, x: Posit, w: Posit, out: Posit, weights: Codes) -> 
     codes = np.arange(256).astype(np.uint8).view(np.int8)
     values = _inside(w, codes) * 2.0**-w.unit_exponent
     tabled = "false" if plain else "true"
-    return Chosen(
+    chosen = Chosen(
         function=f"minun::dense_avr_short<{out.cpp}, {x.cpp}, {tabled}, {unit}>",
         arguments=(
             "nullptr" if plain else "{table0}",
@@ -58,6 +61,12 @@ def _short(binding: Binding, x: Posit, w: Posit, out: Posit, weights: Codes) -> 
         header="minun/dense_avr.h",
         variant="codes are values" if plain else "table",
     )
+    if not binding.small_scratch:
+        return chosen
+    inputs = f"minun::avr::ShortTile<{x.cpp}, {tabled}>"
+    types = f"{out.cpp}, {x.cpp}, {w.cpp}, {bias_type(binding)}, int32_t, {inputs}"
+    tail = (short_plan(w.unit_exponent, unit), NO_EXCEPTIONS, f"{inputs}{{nullptr}}")
+    return tiled(chosen, binding, types, tail, sum_bytes=8)
 
 
 def _inside(w: Posit, codes: Codes) -> NDArray[np.float64]:
@@ -103,12 +112,10 @@ def _long(binding: Binding, x: Posit, w: Posit, out: Posit, weights: Codes) -> C
     inputs = f"minun::avr::{'Word' if words else 'Piece'}Inputs<{x.cpp}, {shared}>"
     pointer = f"static_cast<{'int16_t' if words else 'uint8_t'}*>(static_cast<void*>({{scratch}}))"
     types = f"{out.cpp}, {x.cpp}, {kernel_format.cpp}, {bias_type(binding)}, {inputs}"
-    return Chosen(
+    tail = (plan.cpp, odd_argument, f"{inputs}{{{pointer}, {unit}, {unit}, false}}")
+    chosen = Chosen(
         function=f"minun::dense_avr_long<{types}>",
-        arguments=(
-            *("{table0}", *map(str, extents(binding)), clip_argument(binding.node, out)),
-            *(plan.cpp, odd_argument, f"{inputs}{{{pointer}, {unit}, {unit}}}"),
-        ),
+        arguments=("{table0}", *map(str, extents(binding)), clip_argument(binding.node, out), *tail),
         weights=row_major(codes),
         bias=plan.bias_table(),
         tables=(table, *odd_tables),
@@ -116,6 +123,10 @@ def _long(binding: Binding, x: Posit, w: Posit, out: Posit, weights: Codes) -> C
         header="minun/dense_avr.h",
         variant=f"{'table' if words else 'piecewise'}, {len(exceptions)} exceptions",
     )
+    if not binding.small_scratch:
+        return chosen
+    types = f"{out.cpp}, {x.cpp}, {kernel_format.cpp}, {bias_type(binding)}, int64_t, {inputs}"
+    return tiled(chosen, binding, types, tail, sum_bytes=8)
 
 
 Found = tuple[Table, int, NDArray[np.bool_]]  # the pages, their unit, which weights they know

@@ -87,22 +87,23 @@ class Dense:
         """A row of x is in scratch before its outputs are written, unless codes are used as they are."""
         rows, inputs, outputs = _extents(binding)
         fmt = present(binding.formats, 0, binding.node)
-        scratch = 0
+        scratch, gathered = 0, False
         if fmt.family in ("posit", "fixed"):
             chosen = choose(binding)
             scratch = inputs * unpacked_bytes(fmt) if chosen is None else chosen.scratch_bytes
+            gathered = scratch > 0 and (chosen is None or chosen.gathered)
         distances = raster.dense_distances(
             rows,
             inputs,
             outputs,
             element_bytes(fmt),
             element_bytes(binding.out_formats[0]),
-            gathered=scratch > 0,
+            gathered=gathered,
         )
         return Traits(
             scratch_bytes=scratch,
-            scratch_align=4 if scratch else 1,
-            in_place=((0, 0),) if scratch and rows == 1 else (),
+            scratch_align=(8 if binding.small_scratch else 4) if scratch else 1,
+            in_place=((0, 0),) if gathered and rows == 1 else (),
             overlaps=(Overlap(0, 0, forward_bytes=distances.forward),),
         )
 

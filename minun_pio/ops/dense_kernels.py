@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from minun_pio.ops.proofs import (
 )
 
 _DSP_CORES = ("m4", "m7")
+_TILE_ROWS, _AVR_TILE_ROWS, _TILE_INPUTS = 16, 8, 32  # minun::kTileRows, kAvrTileRows, kTileInputs
+NO_EXCEPTIONS = "minun::Exceptions{nullptr, nullptr, 0}"
 _FOUR = 4  # rows whose weights are interleaved (minun::Interleaved<4>)
 
 
@@ -39,6 +41,7 @@ class Chosen:
     tables: tuple[Table, ...] = ()
     scratch_bytes: int = 0
     header: str = "minun/dense_fast.h"
+    gathered: bool = True  # the kernel reads a row of inputs whole before it writes that row's outputs
 
     def call(self) -> Call:
         bias = "nullptr" if self.bias is None else f"{{table{len(self.tables)}}}"
@@ -191,8 +194,9 @@ def _short(binding: Binding, x: Posit, w: Posit, out: Posit) -> Chosen | None:
     method, ordered = "minun::Lookup<int16_t, int16_t, int32_t>", interleaved(weights)
     if plain:
         method, ordered = plain_weights(binding.core, weights, np.dtype(np.int16), 32)
-    return Chosen(
-        function=f"minun::dense_short<{out.cpp}, {x.cpp}, {method}, minun::NarrowValues<{x.cpp}>, {unit}>",
+    decoder = f"minun::NarrowValues<{x.cpp}>"
+    chosen = Chosen(
+        function=f"minun::dense_short<{out.cpp}, {x.cpp}, {method}, {decoder}, {unit}>",
         arguments=(
             "nullptr" if plain else "{table0}",
             *map(str, extents(binding)),
@@ -203,6 +207,39 @@ def _short(binding: Binding, x: Posit, w: Posit, out: Posit) -> Chosen | None:
         tables=() if plain else (table,),
         scratch_bytes=2 * extents(binding)[1],
         variant="codes are values" if plain else "table",
+    )
+    if not binding.small_scratch:
+        return chosen
+    types = f"{out.cpp}, {x.cpp}, {w.cpp}, {bias_type(binding)}, {method}, {decoder}"
+    tail = (short_plan(weight_unit, unit), NO_EXCEPTIONS, f"{decoder}()")
+    return tiled(chosen, binding, types, tail, sum_bytes=4)
+
+
+def short_plan(weight_unit: int, unit: int) -> str:
+    """A `minun::SumPlan` that every input passes."""
+    return f"minun::SumPlan{{{weight_unit}, 0, {unit}, 31, 64, -1024}}"
+
+
+def tiled(chosen: Chosen, binding: Binding, types: str, tail: tuple[str, ...], sum_bytes: int) -> Chosen:
+    """The same kernel with its inputs decoded a tile at a time, if that takes less scratch.
+
+    `tail`: the plan, the exceptions and the decoder. A value has `chosen.scratch_bytes / inputs` bytes.
+    """
+    _, inputs, outputs = extents(binding)
+    avr = binding.core == "avr"
+    rows = _AVR_TILE_ROWS if avr else _TILE_ROWS
+    scratch = rows * sum_bytes + _TILE_INPUTS * chosen.scratch_bytes // inputs
+    if scratch >= chosen.scratch_bytes:
+        return chosen
+    name = "dense_avr_tiled" if avr else "dense_tiled"
+    return replace(
+        chosen,
+        function=f"minun::{name}<{types}>",
+        arguments=(*chosen.arguments[:5], *tail),
+        scratch_bytes=scratch,
+        header=f"minun/{name}.h",
+        gathered=outputs <= rows,
+        variant=f"{chosen.variant}, in tiles",
     )
 
 
@@ -284,7 +321,7 @@ def exception_tables(
 ) -> tuple[tuple[Table, ...], str]:
     """Tables of the exceptions and the argument that names them, the first of them being table `first`."""
     if not exceptions:
-        return (), "minun::Exceptions{nullptr, nullptr, 0}"
+        return (), NO_EXCEPTIONS
     places = tuple(number for row, column, _ in exceptions for number in (row, column))
     tables = (
         Table("uint16_t", places, "places", align=2),
@@ -299,20 +336,17 @@ def _long(binding: Binding, x: Posit, w: Posit, out: Posit) -> Chosen | None:
     if kernel is None:
         return None
     odd_tables, odd = exception_tables(kernel.exceptions, 1)
-    types = f"{out.cpp}, {x.cpp}, {kernel.weight_type}, {bias_type(binding)}, {kernel.method}"
-    return Chosen(
-        function=f"minun::dense_long<{types}, {kernel.decoder}>",
-        arguments=(
-            "{table0}",
-            *map(str, extents(binding)),
-            clip_argument(binding.node, out),
-            kernel.plan,
-            odd,
-            kernel.decoder + kernel.decoder_braces,
-        ),
+    types = (
+        f"{out.cpp}, {x.cpp}, {kernel.weight_type}, {bias_type(binding)}, {kernel.method}, {kernel.decoder}"
+    )
+    tail = (kernel.plan, odd, kernel.decoder + kernel.decoder_braces)
+    chosen = Chosen(
+        function=f"minun::dense_long<{types}>",
+        arguments=("{table0}", *map(str, extents(binding)), clip_argument(binding.node, out), *tail),
         weights=interleaved(kernel.weight_codes),
         bias=kernel.bias,
         tables=(kernel.table, *odd_tables),
         scratch_bytes=4 * extents(binding)[1],
         variant=kernel.variant,
     )
+    return tiled(chosen, binding, types, tail, sum_bytes=8) if binding.small_scratch else chosen

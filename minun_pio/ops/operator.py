@@ -36,6 +36,7 @@ class Binding:
     out_shapes: tuple[Shape, ...]
     out_formats: tuple[Format, ...]
     core: str = "host"
+    small_scratch: bool = False  # the planner wants the variant with little scratch, where there is one
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from minun_pio.numerics.format import element_bytes
+from minun_pio.numerics.format import Format, element_bytes
 from minun_pio.ops.dense import Dense
 from minun_pio.ops.dense_kernels import extents
 from minun_pio.ops.linear import (
@@ -33,7 +33,8 @@ class SparseDense(Dense):
     def traits(self, binding: Binding) -> Traits:
         rows, inputs, outputs = extents(binding)
         fmt = present(binding.formats, 0, binding.node)
-        scratch = 0 if fmt.family == "float" else inputs * unpacked_bytes(fmt)
+        none = fmt.family == "float" or binding.small_scratch
+        scratch = 0 if none else inputs * unpacked_bytes(fmt)
         distances = raster.dense_distances(
             *(rows, inputs, outputs),
             element_bytes(fmt),
@@ -63,16 +64,18 @@ class SparseDense(Dense):
         types = f"{out.cpp}, {x.cpp}, {w.cpp}, {bias_format.cpp}, {column_type}, {count_type}"
         operands = ("{in0}", "{in1}", "{table0}", "{table1}", bias, "{out0}")
         numbers = tuple(str(extent) for extent in extents(binding))
-        values = codes[kept]
-        dtype = values.dtype
+        chosen = codes[kept]
+        dtype = chosen.dtype
         ctype = "float" if dtype == np.float32 else f"{dtype.name}_t"
-        weights = Table(ctype, tuple(values.tolist()), "weights", align=int(dtype.itemsize))
+        weights = Table(ctype, tuple(chosen.tolist()), "weights", align=int(dtype.itemsize))
         if x.family == "float":
             function = f"minun::sparse_dense_float<{types}>"
             args = (*operands, *numbers, *float_clip_arguments(node))
         else:
-            function = f"minun::sparse_dense<{types}>"
-            args = (*operands, "{scratch}", *numbers, clip_argument(node, out))
+            values = f"minun::From{'Codes' if binding.small_scratch else 'Scratch'}<{x.cpp}>"
+            function = f"minun::sparse_dense<{types}, {values}>"
+            memory = "nullptr" if binding.small_scratch else _scratch(x)
+            args = (*operands, f"{values}{{{memory}}}", *numbers, clip_argument(node, out))
         return Call(
             header="minun/sparse_dense.h",
             function=function,
@@ -81,6 +84,10 @@ class SparseDense(Dense):
             constant_codes={1: weights},
             variant=f"{int(kept.sum())} of {codes.size} weights",
         )
+
+
+def _scratch(fmt: Format) -> str:
+    return f"static_cast<minun::Unpacked<{fmt.cpp}>*>(static_cast<void*>({{scratch}}))"
 
 
 def _narrowest(values: NDArray[np.int64], hint: str) -> tuple[Table, str]:

@@ -16,6 +16,8 @@ from minun_pio.planner.memory_graph import GraphStep, MemoryGraph, TensorBuffer
 from minun_pio.planner.reduce import reduce
 from minun_pio.schedule.model import CallStep, CopyStep, LoopStep, Place, Schedule, Step
 from minun_pio.schedule.order import reordered
+from minun_pio.schedule.small_scratch import with_small_scratch
+from minun_pio.schedule.traits import TraitsOf
 
 DEFAULT_MEMORY = Memory()
 PLAIN = Memory(in_place=False, concat=False, overlap=False, reorder=False)
@@ -51,11 +53,28 @@ class Placement:
         return self.plan.height
 
 
-def place(schedule: Schedule, memory: Memory = DEFAULT_MEMORY) -> Placement:
+def place(
+    schedule: Schedule, memory: Memory = DEFAULT_MEMORY, traits_of: TraitsOf | None = None
+) -> Placement:
     """Places the buffers, each at a multiple of its element's size. The planner checks its answer twice.
 
-    AVR reads any width at any address, so the arena itself needs no alignment there.
+    Where scratch is live at the peak, its calls' variants with little scratch are tried, and kept if the
+    arena is smaller for them. AVR reads any width at any address, so there the arena itself needs no
+    alignment.
     """
+    known = traits_of or TraitsOf()
+    best, peak = _place(schedule, memory)
+    smaller = with_small_scratch(schedule, peak, known)
+    while smaller is not None:
+        found, peak = _place(smaller, memory)
+        if found.bytes < best.bytes:
+            best = found
+        smaller = with_small_scratch(smaller, peak, known)
+    return best
+
+
+def _place(schedule: Schedule, memory: Memory) -> tuple[Placement, frozenset[int]]:
+    """The placement, and the indices of the calls whose scratch is live at its peak."""
     use = Sharings(memory.in_place, memory.concat, memory.overlap, memory.reorder)
     found = arrange(memory_graph(schedule), use, timeout=memory.timeout_s, planner=memory.planner)
     ordered = reordered(schedule, [int(name.partition(":")[0]) for name in found.order])
@@ -65,7 +84,8 @@ def place(schedule: Schedule, memory: Memory = DEFAULT_MEMORY) -> Placement:
             offsets[step.scratch] = found.scratch[step_name(step)]
     old_calls, new_calls = schedule.calls(), ordered.calls()
     now = {step_name(step): _same(step, new_calls).index for step in old_calls}
-    return Placement(
+    scratch = {f"{step_name(step)}#scratch": step.index for step in old_calls}
+    placement = Placement(
         schedule=ordered,
         plan=found.plan,
         align=1 if schedule.core == "avr" else max((b.align for b in schedule.buffers), default=1),
@@ -74,6 +94,8 @@ def place(schedule: Schedule, memory: Memory = DEFAULT_MEMORY) -> Placement:
         reverse=frozenset(now[name] for name in found.reverse if name in now),
         in_view=frozenset(c.index for c in new_calls if _is_in_view(c, offsets)),
     )
+    live = found.stages[-1].live if found.stages else ()
+    return placement, frozenset(scratch[name] for name in live if name in scratch)
 
 
 def _same(step: CallStep, calls: tuple[CallStep, ...]) -> CallStep:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from minun_pio.ir import Graph, Node
@@ -60,14 +60,16 @@ def lay_out(
     core: str = "host",
     input_memory: InputMemory = "caller",
     traits_of: TraitsOf | None = None,
+    least_scratch: bool = False,
 ) -> Schedule:
     """The schedule of a legal graph, its nodes in the graph's order.
 
     Outputs are written straight into the caller's memory. `input_memory` says whether the inputs stay in
     the caller's memory or are arena buffers that the plan may reuse once they have been read. `traits_of`:
-    give one to every call of a search on the same network.
+    give one to every call of a search on the same network. `least_scratch`: only for bounds, every call with
+    the scratch of its smallest variant and all else that any variant allows.
     """
-    return _Layout(legal, core, traits_of or TraitsOf()).schedule(input_memory)
+    return _Layout(legal, core, traits_of or TraitsOf(), least_scratch).schedule(input_memory)
 
 
 @dataclass
@@ -88,8 +90,9 @@ class _Frame:
 
 
 class _Layout:
-    def __init__(self, legal: Legal, core: str, traits_of: TraitsOf) -> None:
+    def __init__(self, legal: Legal, core: str, traits_of: TraitsOf, least_scratch: bool) -> None:
         self.legal = legal
+        self.least_scratch = least_scratch
         self.traits_of = traits_of
         self.core = core
         self.formats = legal.formats
@@ -197,6 +200,9 @@ class _Layout:
     def _node(self, graph: Graph, prefix: str, node: Node) -> list[Step]:
         binding = bind(graph, self.formats, prefix, node, self.core)
         traits = self.traits_of(prefix, binding)
+        if self.least_scratch and traits.scratch_bytes:
+            small = self.traits_of(prefix, replace(binding, small_scratch=True)).scratch_bytes
+            traits = replace(traits, scratch_bytes=min(traits.scratch_bytes, small))
         inputs = tuple(self._place(graph, prefix, n) if n else None for n in node.inputs)
         first = inputs[0] if inputs else None
         if first is not None and first.kind != "constant" and is_whole_view(traits, binding):

@@ -18,7 +18,8 @@ class TraitsOf:
     def __call__(self, prefix: str, binding: Binding) -> Traits:
         """The traits of the node in the loop of `prefix`."""
         node = binding.node
-        key = (prefix + node.name, node.op, node.inputs, binding.formats, binding.out_formats, binding.core)
+        operands = (node.op, node.inputs, binding.formats, binding.out_formats)
+        key = (prefix + node.name, operands, binding.core, binding.small_scratch)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = operator_of(node).traits(binding)

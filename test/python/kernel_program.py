@@ -35,6 +35,7 @@ class Case:
     out_format: Format
     attrs: dict[str, Any] = field(default_factory=dict)
     overlap: bool = False
+    small_scratch: bool = False
 
     def node(self) -> Node:
         count = max(self.formats) + 1
@@ -52,7 +53,14 @@ class Case:
         out = REGISTRY[self.op].infer_shapes(self.node(), shapes, constants)
         formats = tuple(self.formats.get(i) for i in range(count))
         return Binding(
-            self.node(), tuple(shapes), formats, constants, tuple(out), (self.out_format,), core=core
+            self.node(),
+            tuple(shapes),
+            formats,
+            constants,
+            tuple(out),
+            (self.out_format,),
+            core=core,
+            small_scratch=self.small_scratch,
         )
 
     def expected(self) -> Codes:

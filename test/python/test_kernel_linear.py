@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +198,19 @@ def sparse_cases() -> list[Case]:
             codes = edge_codes(rng, x, (5, 2, 300))
             formats: dict[int, Format] = {0: x, 1: w, 2: bias}
             attrs = {"storage": "csc", "clip": (None, 2.0)}
-            cases.append(Case("sparse_dense", {0: codes}, constants, formats, x, attrs, overlap=True))
+            small = bool(i % 2)
+            cases.append(
+                Case(
+                    "sparse_dense",
+                    {0: codes},
+                    constants,
+                    formats,
+                    x,
+                    attrs,
+                    overlap=True,
+                    small_scratch=small,
+                )
+            )
     codes = Float32().encode(rng.normal(0, 1, (4, 300)))
     formats = {0: Float32(), 1: Float32(), 2: Float32()}
     cases.append(Case("sparse_dense", {0: codes}, constants, formats, Float32()))
@@ -237,12 +250,36 @@ def tame_cases() -> list[Case]:
     return cases
 
 
+def tiled_cases() -> list[Case]:
+    """Dense layers with little scratch: groups of rows, tiles of inputs; one group may run in place."""
+    rng = np.random.default_rng(8)
+    cases = []
+    for i, x in enumerate(POSITS[:-1]):
+        w, bias = POSITS[(i + 2) % 8], POSITS[i - 1]
+        for outputs, rows, weight, out, large in (
+            (21, 2, x, x, 0.9),
+            (7, 1, x, bias, 1.5),
+            (22, 1, w, x, 0.9),
+        ):
+            weights = np.clip(rng.normal(0, 0.1, (outputs, 150)), -0.9, 0.9)
+            weights[0, 0], weights[3, 7] = large, 1e-4
+            codes = x.encode(rng.normal(0, 1, (5, rows, 150) if rows > 1 else (5, 150)))
+            if x.nar is not None:
+                codes[1].flat[3] = x.nar
+            codes[2] = rng.choice([x.min_code, x.max_code, 1, -1, 0], codes[2].shape)
+            formats: dict[int, Format] = {0: x, 1: weight, 2: bias}
+            constants = {1: weights, 2: rng.normal(0, 0.2, outputs)}
+            cases.append(Case("dense", {0: codes}, constants, formats, out, overlap=True, small_scratch=True))
+    return cases
+
+
 def variant_of(case: Case, core: str) -> str:
     return REGISTRY[case.op].emit(case.binding(core)).variant
 
 
 ALL["sparse"] = sparse_cases
 ALL["tame"] = tame_cases
+ALL["tiled"] = tiled_cases
 
 
 def test_trained_weights_get_fast_kernels_on_every_core() -> None:
@@ -252,10 +289,20 @@ def test_trained_weights_get_fast_kernels_on_every_core() -> None:
                 assert variant_of(case, core) != "exact", (core, case.formats)
 
 
+@pytest.mark.parametrize("core", ["avr", "m3", "m7"])
+def test_tiles_take_less_scratch_than_whole_rows(core: str) -> None:
+    for case in tiled_cases():
+        binding = case.binding(core)
+        small = REGISTRY["dense"].traits(binding).scratch_bytes
+        assert small <= 256 < REGISTRY["dense"].traits(replace(binding, small_scratch=False)).scratch_bytes
+        assert "in tiles" in variant_of(case, core)
+
+
 @pytest.mark.parametrize("core", ["avr", "m7"])
 def test_the_portable_twins_of_the_assembly_give_the_same_bits(core: str, tmp_path: Path) -> None:
     """Calls chosen for another core, compiled for the host: their loops in C++."""
-    assert mismatches("host", tame_cases(), chosen_for=core, folder=tmp_path, cflags=SANITISERS) == []
+    cases = tame_cases() + tiled_cases()
+    assert mismatches("host", cases, chosen_for=core, folder=tmp_path, cflags=SANITISERS) == []
 
 
 @pytest.mark.parametrize("group", list(ALL))

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import numpy as np
 import pytest
-from small_networks import branches, nested_loops, recurrent, shift_register, two_layers
+from small_networks import branches, nested_loops, recurrent, shift_register, tensors, two_layers
 
+from minun_pio.ir import Graph, Node
 from minun_pio.numerics.posit import Posit
-from minun_pio.schedule.arena import PLAIN, estimate_bytes, place
+from minun_pio.schedule.arena import DEFAULT_MEMORY, PLAIN, estimate_bytes, place
 from minun_pio.schedule.layout import lay_out
 from minun_pio.schedule.model import CopyStep, LoopStep
 from minun_pio.simulate.assign import uniform
@@ -84,3 +86,32 @@ def test_no_two_live_buffers_share_a_byte_and_all_are_aligned(graph, memory):
 def test_the_quick_estimate_is_the_planners_lower_bound(graph):
     schedule = scheduled(graph)
     assert estimate_bytes(schedule) == place(schedule, PLAIN).plan.lower_bound
+
+
+def test_scratch_that_sets_the_peak_gives_way_to_tiles_and_other_scratch_does_not():
+    rng = np.random.default_rng(3)
+    graph = Graph(
+        "wide",
+        tensors(x=(1, 256), w=(10, 256), h=(1, 10), w2=(60, 10), y=(1, 60), w3=(4, 60), z=(1, 4)),
+        (
+            Node("fc1", "dense", ("x", "w", ""), ("h",)),
+            Node("fc2", "dense", ("h", "w2", ""), ("y",)),
+            Node("fc3", "dense", ("y", "w3", ""), ("z",)),
+        ),
+        ("x",),
+        ("z",),
+        {
+            name: rng.normal(0, 0.1, shape)
+            for name, shape in (("w", (10, 256)), ("w2", (60, 10)), ("w3", (4, 60)))
+        },
+    )
+    placement = place(scheduled(graph, core="m3"))
+    small = [call.name for call in placement.schedule.calls() if call.binding.small_scratch]
+    assert small == ["fc1"]
+    assert placement.bytes == 60 + 240  # fc3's input and scratch: tiles of it would not be smaller
+
+
+def test_no_placement_is_below_the_bound_for_searches():
+    for graph in NETWORKS:
+        bound = estimate_bytes(scheduled(graph, core="m3", least_scratch=True), DEFAULT_MEMORY)
+        assert bound <= place(scheduled(graph, core="m3")).bytes
