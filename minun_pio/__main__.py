@@ -9,6 +9,8 @@ except ImportError as error:
     if error.name is None or error.name.startswith("minun_pio"):
         raise
     python = sys.executable
-    sys.exit(f"minun: error: {python} has no package '{error.name}'; run: {python} -m pip install {error.name}")
+    sys.exit(
+        f"minun: error: {python} has no package '{error.name}'; run: {python} -m pip install {error.name}"
+    )
 
 main()

@@ -133,6 +133,14 @@ search:
 """
 
 
+@pytest.mark.skipif(
+    not Path("/proc/self").exists(), reason="needs a folder that even root cannot write to: /proc"
+)
+def test_a_folder_that_cannot_be_written_to_is_named_by_the_file_that_was_meant() -> None:
+    with pytest.raises(OSError, match=r"'/proc/minun\.json'$"):
+        write_whole(Path("/proc/minun.json"), b"one")
+
+
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
     np.savez(tmp_path / "weights.npz", **two_layers().constants)
