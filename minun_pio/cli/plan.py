@@ -42,9 +42,11 @@ def plan(
     """Give every buffer of each INSTANCE a place in one arena, and say how good that is.
 
     An instance has the columns id,lower,upper,size (live in [lower, upper), bytes) and may have alignment.
-    With several instances, --csv and --svg name a directory.
+    With several instances, --csv and --svg name a directory. The exit status is 1 when an instance does not
+    fit its --capacity.
     """
     found = []
+    fits = True
     for path in instances:
         problem = csv_format.read(path, capacity, pinned)
         answer = solve(problem, planner, timeout=timeout)
@@ -53,10 +55,13 @@ def plan(
         if svg_file is not None:
             _write(svg_file, path, len(instances), ".svg", draw(problem, answer, title=path.stem))
         found.append(_row(path, answer))
+        fits &= answer.status != "infeasible" and (capacity is None or answer.height <= capacity)
         if not as_json and csv_file != Path("-"):
             click.echo(_line(path, answer))
     if as_json:
         click.echo(json.dumps(found, indent=2))
+    if not fits:
+        raise click.exceptions.Exit(1)
 
 
 def _row(path: Path, answer: Plan) -> dict[str, object]:

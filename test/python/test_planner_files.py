@@ -66,6 +66,7 @@ def test_the_command_says_that_a_capacity_is_too_small(tmp_path: Path) -> None:
     path = tmp_path / "net.csv"
     path.write_text(TEXT)
     result = CliRunner().invoke(command, [str(path), "--capacity", "10"])
+    assert result.exit_code == 1
     assert "infeasible" in result.output
     assert "needs 12 bytes, 10 are there" in result.output
 
