@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "minun/formats.h"
+#include "minun/posit_small.h"
 
 namespace minun {
 
@@ -28,10 +29,27 @@ struct IsFloat<BFloat16> {
   static const bool kValue = true;
 };
 
+template <class F, bool kSmallPosit>
+struct Decoding {
+  static MINUN_INLINE Decoded of(typename F::Code code) { return F::decode(code); }
+};
+#if defined(__AVR__)
+template <class F>
+struct Decoding<F, true> {
+  static MINUN_INLINE Decoded of(typename F::Code code) {
+    const Unpacked value = unpack<F>(code);
+    const int32_t mantissa = significand_of(value) >> (15 - F::kFractionBits);
+    const Decoded out = {code < 0 ? -mantissa : mantissa,
+                         static_cast<int16_t>(value == 0 ? 0 : exponent_of(value) - F::kFractionBits)};
+    return out;
+  }
+};
+#endif
+
 // Not inlined: every kernel of a program shares one decoder a format.
 template <class F>
 MINUN_NOINLINE Decoded decode(typename F::Code code) {
-  return F::decode(code);
+  return Decoding<F, IsSmallPosit<F>::kValue>::of(code);
 }
 
 MINUN_INLINE uint32_t magnitude_of(int32_t value) {
@@ -125,6 +143,52 @@ template <class Out, class A, class B>
 struct RoundingOf
     : Rounding<Out, (A::kMantissaBits <= 15 && B::kMantissaBits <= 15 && Out::kMantissaBits <= 15)> {};
 
+// No NaR among the operands.
+template <class Out, class A, class B, bool kSmallPosits>
+struct OneOperation {
+  typedef typename Out::Code Code;
+
+  static inline Code sum(typename A::Code a, typename B::Code b) { return RoundingOf<Out, A, B>::sum(decode<A>(a), decode<B>(b)); }
+  static inline Code difference(typename A::Code a, typename B::Code b) {
+    Decoded negated = decode<B>(b);
+    if (negated.mantissa == INT32_MIN) {  // fixed-point of 32 bits
+      negated.mantissa /= 2;
+      ++negated.exponent;
+    }
+    negated.mantissa = -negated.mantissa;
+    return RoundingOf<Out, A, B>::sum(decode<A>(a), negated);
+  }
+  static inline Code product(typename A::Code a, typename B::Code b) {
+    return RoundingOf<Out, A, B>::product(decode<A>(a), decode<B>(b));
+  }
+};
+template <class Out, class A, class B>
+struct OneOperation<Out, A, B, true> {
+  typedef typename Out::Code Code;
+
+  static MINUN_NOINLINE Code sum(typename A::Code a, typename B::Code b) {
+    const Unpacked left = unpack<A>(a), right = unpack<B>(b);
+    const bool subtract = (a < 0) != (b < 0);
+    if (significand_of(left) == 0) {
+      return right == 0 ? static_cast<Code>(0) : small_sum<Out>(right, 0, b < 0, false);
+    }
+    const bool less = exponent_of(left) < exponent_of(right) ||
+                      (exponent_of(left) == exponent_of(right) && significand_of(left) < significand_of(right));
+    if (less && right != 0) return small_sum<Out>(right, left, b < 0, subtract);
+    return small_sum<Out>(left, right, a < 0, subtract);
+  }
+  // The negative of a posit is that of its code.
+  static MINUN_INLINE Code difference(typename A::Code a, typename B::Code b) {
+    return sum(a, static_cast<typename B::Code>(-b));
+  }
+  static MINUN_NOINLINE Code product(typename A::Code a, typename B::Code b) {
+    return small_product<Out>(unpack<A>(a), unpack<B>(b), (a < 0) != (b < 0));
+  }
+};
+template <class Out, class A, class B>
+struct OperationOf
+    : OneOperation<Out, A, B, IsSmallPosit<Out>::kValue && IsSmallPosit<A>::kValue && IsSmallPosit<B>::kValue> {};
+
 }  // namespace detail
 
 // Posit and fixed-point. NaR in gives NaR; x / 0 is NaR, in fixed-point the outermost code of x's sign
@@ -135,22 +199,13 @@ struct Arithmetic {
   static inline bool nar(typename A::Code a, typename B::Code b) { return A::is_nar(a) || B::is_nar(b); }
 
   static inline Code add(typename A::Code a, typename B::Code b) {
-    if (nar(a, b)) return Out::nar();
-    return detail::RoundingOf<Out, A, B>::sum(detail::decode<A>(a), detail::decode<B>(b));
+    return nar(a, b) ? Out::nar() : detail::OperationOf<Out, A, B>::sum(a, b);
   }
   static inline Code subtract(typename A::Code a, typename B::Code b) {
-    if (nar(a, b)) return Out::nar();
-    Decoded negated = detail::decode<B>(b);
-    if (negated.mantissa == INT32_MIN) {  // fixed-point of 32 bits
-      negated.mantissa /= 2;
-      ++negated.exponent;
-    }
-    negated.mantissa = -negated.mantissa;
-    return detail::RoundingOf<Out, A, B>::sum(detail::decode<A>(a), negated);
+    return nar(a, b) ? Out::nar() : detail::OperationOf<Out, A, B>::difference(a, b);
   }
   static inline Code multiply(typename A::Code a, typename B::Code b) {
-    if (nar(a, b)) return Out::nar();
-    return detail::RoundingOf<Out, A, B>::product(detail::decode<A>(a), detail::decode<B>(b));
+    return nar(a, b) ? Out::nar() : detail::OperationOf<Out, A, B>::product(a, b);
   }
   static inline Code divide(typename A::Code a, typename B::Code b) {
     if (nar(a, b)) return Out::nar();

@@ -61,10 +61,17 @@ MINUN_NOINLINE inline Real exponential(Real x) {
   if (x.significand == 0) return is_undefined(x) ? x : one();
   if (x.exponent >= 8) return make(UINT32_C(1) << 31, x.negative ? -kInfinite : kInfinite, false);
   const int shift = 30 - x.exponent;
-  uint64_t bits = 0;  // |x| log2(e), Q32
-  if (shift < 64) bits = (static_cast<uint64_t>(x.significand) * constants::kLog2E) >> shift;
-  int whole = static_cast<int>(bits >> 32);
-  uint32_t part = static_cast<uint32_t>(bits);
+  uint32_t low;
+  const uint32_t high = wide_product(x.significand, constants::kLog2E, &low);
+  int whole = 0;  // |x| log2(e), whole and part in Q32
+  uint32_t part = 0;
+  if (shift < 32) {
+    const uint8_t beyond = static_cast<uint8_t>(shift - 23);
+    whole = static_cast<uint16_t>(high >> 23) >> beyond;
+    part = (high << (32 - shift)) | (static_cast<uint16_t>(low >> 23) >> beyond);
+  } else if (shift < 64) {
+    part = high >> (shift - 32);
+  }
   if (x.negative) {
     whole = part == 0 ? -whole : -whole - 1;
     part = 0u - part;

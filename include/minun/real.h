@@ -10,6 +10,7 @@
 #include "minun/flash.h"
 #include "minun/formats.h"
 #include "minun/platform.h"
+#include "minun/posit_small.h"
 
 namespace minun {
 
@@ -42,8 +43,45 @@ MINUN_INLINE Real negate(Real x) {
   return x;
 }
 
+#if defined(MINUN_ASM_AVR)
+// The upper half of a * b; the lower half in *low. Partial products lie side by side in r18 to r23, those of one byte's
+// distance three at a time, so that few carries are needed.
+MINUN_NOINLINE inline uint32_t wide_product(uint32_t a, uint32_t b, uint32_t* low) {
+  uint32_t p, q;
+  const uint8_t z = 0;
+  __asm__(
+      "mul %A[a], %A[b]\n movw %A[p], r0\n mul %B[a], %B[b]\n movw %C[p], r0\n"
+      "mul %C[a], %C[b]\n movw %A[q], r0\n mul %D[a], %D[b]\n movw %C[q], r0\n"
+      "mul %A[a], %B[b]\n movw r18, r0\n mul %B[a], %C[b]\n movw r20, r0\n mul %C[a], %D[b]\n movw r22, r0\n"
+      "add %B[p], r18\n adc %C[p], r19\n adc %D[p], r20\n adc %A[q], r21\n adc %B[q], r22\n adc %C[q], r23\n"
+      "adc %D[q], %[z]\n"
+      "mul %B[a], %A[b]\n movw r18, r0\n mul %C[a], %B[b]\n movw r20, r0\n mul %D[a], %C[b]\n movw r22, r0\n"
+      "add %B[p], r18\n adc %C[p], r19\n adc %D[p], r20\n adc %A[q], r21\n adc %B[q], r22\n adc %C[q], r23\n"
+      "adc %D[q], %[z]\n"
+      "mul %A[a], %C[b]\n movw r18, r0\n mul %B[a], %D[b]\n movw r20, r0\n"
+      "add %C[p], r18\n adc %D[p], r19\n adc %A[q], r20\n adc %B[q], r21\n adc %C[q], %[z]\n adc %D[q], %[z]\n"
+      "mul %C[a], %A[b]\n movw r18, r0\n mul %D[a], %B[b]\n movw r20, r0\n"
+      "add %C[p], r18\n adc %D[p], r19\n adc %A[q], r20\n adc %B[q], r21\n adc %C[q], %[z]\n adc %D[q], %[z]\n"
+      "mul %A[a], %D[b]\n add %D[p], r0\n adc %A[q], r1\n adc %B[q], %[z]\n adc %C[q], %[z]\n adc %D[q], %[z]\n"
+      "mul %D[a], %A[b]\n add %D[p], r0\n adc %A[q], r1\n adc %B[q], %[z]\n adc %C[q], %[z]\n adc %D[q], %[z]\n"
+      "clr r1\n"
+      : [p] "=&r"(p), [q] "=&r"(q)
+      : [a] "r"(a), [b] "r"(b), [z] "r"(z)
+      : "r18", "r19", "r20", "r21", "r22", "r23", "r0");
+  *low = p;
+  return q;
+}
+#else
+MINUN_INLINE uint32_t wide_product(uint32_t a, uint32_t b, uint32_t* low) {
+  const uint64_t product = static_cast<uint64_t>(a) * b;
+  *low = static_cast<uint32_t>(product);
+  return static_cast<uint32_t>(product >> 32);
+}
+#endif
+
 MINUN_INLINE uint32_t high_product(uint32_t a, uint32_t b) {
-  return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32);
+  uint32_t low;
+  return wide_product(a, b, &low);
 }
 
 // bits * 2^(exponent - 31), for any bits.
@@ -55,9 +93,10 @@ MINUN_NOINLINE inline Real normalise(uint32_t bits, int exponent, bool negative)
 
 MINUN_NOINLINE inline Real multiply(Real a, Real b) {
   if (a.significand == 0 || b.significand == 0) return is_undefined(a) || is_undefined(b) ? undefined() : zero();
-  const uint64_t product = static_cast<uint64_t>(a.significand) * b.significand;
-  const bool carry = (product >> 63) != 0;
-  const uint32_t top = static_cast<uint32_t>(product >> (carry ? 32 : 31));
+  uint32_t low;
+  uint32_t top = wide_product(a.significand, b.significand, &low);
+  const bool carry = (top >> 31) != 0;
+  if (!carry) top = (top << 1) | (low >> 31);
   return make(top, a.exponent + b.exponent + (carry ? 1 : 0), a.negative != b.negative);
 }
 
@@ -139,7 +178,7 @@ MINUN_NOINLINE inline Real square_root(Real x, bool* inexact) {
 
 namespace detail {
 
-template <class F>
+template <class F, bool kSmallPosit = IsSmallPosit<F>::kValue>
 struct RealOf {
   static inline Real from(typename F::Code code) {
     if (F::is_nar(code)) return real::undefined();
@@ -155,8 +194,22 @@ struct RealOf {
   }
 };
 
+template <class F>
+struct RealOf<F, true> {
+  static inline Real from(typename F::Code code) {
+    if (F::is_nar(code)) return real::undefined();
+    const Unpacked value = unpack<F>(code);
+    return real::make(static_cast<uint32_t>(significand_of(value)) << 16, exponent_of(value), code < 0);
+  }
+  static inline typename F::Code nearest(Real x, bool inexact) {
+    if (x.significand == 0) return real::is_undefined(x) ? F::nar() : static_cast<typename F::Code>(0);
+    if (x.exponent == real::kPole) return F::nar();
+    return pack<F>(x.negative, x.significand, x.exponent, inexact);
+  }
+};
+
 template <>
-struct RealOf<Float32> {
+struct RealOf<Float32, false> {
   static inline Real from(float code) {
     const uint32_t bits = bits_of(code);
     const bool negative = (bits >> 31) != 0;
@@ -198,12 +251,12 @@ struct RealOf<Float32> {
 };
 
 template <>
-struct RealOf<Float16> {
+struct RealOf<Float16, false> {
   static inline Real from(uint16_t code) { return RealOf<Float32>::from(Float16::to_float(code)); }
   static inline uint16_t nearest(Real x, bool inexact) { return Float16::from_float(RealOf<Float32>::cut(x, inexact, true)); }
 };
 template <>
-struct RealOf<BFloat16> {
+struct RealOf<BFloat16, false> {
   static inline Real from(uint16_t code) { return RealOf<Float32>::from(BFloat16::to_float(code)); }
   static inline uint16_t nearest(Real x, bool inexact) { return BFloat16::from_float(RealOf<Float32>::cut(x, inexact, true)); }
 };

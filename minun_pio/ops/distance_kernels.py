@@ -75,13 +75,17 @@ def choose(binding: Binding) -> Chosen | None:
         if found is None:
             continue
         unit, limit = found
-        stored = next(width for width in (8, 16, 32) if largest < 1 << (width - 1))
-        table = Table(
-            f"int{stored}_t", tuple(int(v) for v in whole.ravel().tolist()), "prototypes", align=stored // 8
-        )
-        types = f"{out.cpp}, {x.cpp}, {b.cpp}"
-        return Chosen(bits, unit, own - unit, limit, table, types, rows, length)
+        stored, shift = _stored_bits(largest), own - unit
+        if _stored_bits(largest << shift) == stored:
+            whole, shift = whole << shift, 0
+        values = tuple(int(v) for v in whole.ravel().tolist())
+        table = Table(f"int{stored}_t", values, "prototypes", align=stored // 8)
+        return Chosen(bits, unit, shift, limit, table, f"{out.cpp}, {x.cpp}, {b.cpp}", rows, length)
     return None
+
+
+def _stored_bits(largest: int) -> int:
+    return next((width for width in (8, 16, 32) if largest < 1 << (width - 1)), 64)
 
 
 def _unit(
@@ -90,7 +94,8 @@ def _unit(
     """The coarsest unit fine enough for usual inputs, and the largest code that it then takes."""
     wanted = min(own, _fine_enough(x))
     tried = [wanted]
-    if core == "avr":  # shifts by whole bytes cost nothing
+    if core == "avr" and _stored_bits(largest << (own - wanted)) != _stored_bits(largest):
+        # shifts by whole bytes cost nothing
         tried.insert(0, own - -(-(own - wanted) // 8) * 8)
     if coarser:
         tried += range(wanted + 1, own + 1)
