@@ -259,6 +259,8 @@ class _Layout:
         self.frames.pop()
         for buffer in frame.touched:
             self.spans[buffer].end = max(self.spans[buffer].end, self.clock)
+        if not inner_steps:  # the states go through unchanged
+            return steps
         count, reverse = int(node.attrs["steps"]), bool(node.attrs.get("reverse"))
         return [*steps, LoopStep(prefix + node.name, variable, count, reverse, tuple(inner_steps))]
 

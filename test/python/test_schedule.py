@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from emitted_model import emit
 from small_networks import branches, nested_loops, recurrent, shift_register, tensors, two_layers
 
 from minun_pio.ir import Graph, Node
@@ -60,6 +61,27 @@ def test_a_state_that_is_read_late_keeps_its_own_bytes():
     loop = next(s for s in schedule.steps if isinstance(s, LoopStep))
     assert sum(isinstance(s, CopyStep) for s in loop.body) == 6  # y, two kept, three handed over
     assert schedule.places["loop/acc2"] == schedule.places["loop/acc"]
+
+
+@pytest.mark.parametrize("memory", ["caller", "arena"])
+def test_a_loop_that_only_hands_its_state_through_is_no_step(memory, tmp_path):
+    body = Graph("body", tensors(s=(1, 2)), (), ("s",), ("s",), {})
+    graph = Graph(
+        "idle",
+        tensors(x=(1, 2), r=(1, 2), last=(1, 2)),
+        (
+            Node("positive", "relu", ("x",), ("r",)),
+            Node("loop", "scan", ("r",), ("last",), {"steps": 3}, body),
+        ),
+        ("x",),
+        ("last",),
+        {},
+    )
+    x = np.random.default_rng(0).normal(size=(4, 1, 2))
+    answered, expected = emit(
+        graph, uniform(graph, Posit(8, 2)), x, tmp_path, input_memory=memory
+    ).self_test()
+    assert answered == expected
 
 
 def test_a_reshape_needs_no_call_and_no_bytes():
