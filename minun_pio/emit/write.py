@@ -177,9 +177,15 @@ def _source(program: Program) -> list[str]:
     lines += ["Status infer(const InputCode* in, OutputCode* out, uint8_t* arena, size_t arena_bytes) {"]
     lines += ["  const Status status = minun::check_arena(arena, arena_bytes, kArenaBytes, kArenaAlign);"]
     lines += ["  if (status != Status::kOk) return status;", ""]
+    if not _reads_input(program.statements):
+        lines += ["  static_cast<void>(in);  // no output depends on it"]
     for statement in program.statements:
         lines += _statement(statement, 2)
     return [*lines, "  return Status::kOk;", "}", "", f"}}  // namespace {program.model}"]
+
+
+def _reads_input(statements: tuple[Statement, ...]) -> bool:
+    return any(any(re.search(r"\bin\b", arg) for arg in s.args) or _reads_input(s.body) for s in statements)
 
 
 def _asserts(program: Program) -> list[str]:

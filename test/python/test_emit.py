@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emitted_model import INCLUDE, STRICT, emit
-from small_networks import branches, recurrent, two_layers
+from small_networks import branches, recurrent, tensors, two_layers
 
 from minun_pio.emit.names import Identifiers, check_model_name
 from minun_pio.emit.program import (
@@ -33,6 +33,7 @@ from minun_pio.emit.program import (
 from minun_pio.emit.text import literal
 from minun_pio.emit.write import write, write_shared
 from minun_pio.errors import MinunError
+from minun_pio.ir import Graph, Node
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.floats import BFloat16, Float16, Float32
 from minun_pio.numerics.posit import Posit
@@ -180,6 +181,15 @@ def test_another_runtime_stops_the_compiler_with_a_clear_line(tmp_path: Path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode != 0
     assert "build the model again" in done.stderr
+
+
+def test_an_input_that_no_output_depends_on_is_no_warning(tmp_path: Path):
+    node = Node("positive", "relu", ("k",), ("y",))
+    graph = Graph(
+        "deaf", tensors(x=(1, 2), k=(1, 2), y=(1, 2)), (node,), ("x",), ("y",), {"k": np.array([[1.0, -1.0]])}
+    )
+    answered, expected = emit(graph, uniform(graph, Posit(8, 2)), np.ones((1, 1, 2)), tmp_path).self_test()
+    assert answered == expected
 
 
 def test_an_arena_too_small_or_askew_is_refused(tmp_path: Path):
