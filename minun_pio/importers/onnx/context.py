@@ -152,13 +152,15 @@ Handler = Callable[[Context, OnnxNode], list[str]]
 """Converts one node; returns the graph tensors for its outputs ('' for an output that is not made)."""
 
 
+def _is_not(ctx: Context, node: OnnxNode, key: str, wanted: str) -> MinunError:
+    return ctx.refusal(node, f"attribute '{key}' is not {wanted}", "export the model again", "onnx.malformed")
+
+
 def number(ctx: Context, node: OnnxNode, key: str, default: float) -> float:
     """A numeric attribute."""
     value = node.attrs.get(key, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ctx.refusal(
-            node, f"attribute '{key}' is not a number", "export the model again", "onnx.malformed"
-        )
+        raise _is_not(ctx, node, key, "a number")
     return float(value)
 
 
@@ -166,9 +168,7 @@ def whole(ctx: Context, node: OnnxNode, key: str, default: int) -> int:
     """An integer attribute."""
     value = node.attrs.get(key, default)
     if not isinstance(value, int):
-        raise ctx.refusal(
-            node, f"attribute '{key}' is not an integer", "export the model again", "onnx.malformed"
-        )
+        raise _is_not(ctx, node, key, "an integer")
     return value
 
 
@@ -178,9 +178,7 @@ def wholes(ctx: Context, node: OnnxNode, key: str, default: Sequence[int] | None
     if value is None:
         return None if default is None else list(default)
     if not isinstance(value, list) or any(not isinstance(item, int) for item in value):
-        raise ctx.refusal(
-            node, f"attribute '{key}' is not a list of integers", "export the model again", "onnx.malformed"
-        )
+        raise _is_not(ctx, node, key, "a list of integers")
     return list(value)
 
 
@@ -188,7 +186,5 @@ def text(ctx: Context, node: OnnxNode, key: str, default: str) -> str:
     """A string attribute."""
     value = node.attrs.get(key, default)
     if not isinstance(value, str):
-        raise ctx.refusal(
-            node, f"attribute '{key}' is not a string", "export the model again", "onnx.malformed"
-        )
+        raise _is_not(ctx, node, key, "a string")
     return value
