@@ -56,6 +56,14 @@ MINUN_NOINLINE inline Real odd_polynomial(Real x, const int32_t* coefficients, u
   return multiply(x, normalise(static_cast<uint32_t>(sum), 1, false));
 }
 
+// bits >> count, 0 to 31; whole bytes first, where there is no barrel shifter.
+MINUN_INLINE uint32_t high_bits(uint32_t bits, uint8_t count) {
+#if defined(__AVR__)
+  for (; count >= 8; count = static_cast<uint8_t>(count - 8)) bits >>= 8;
+#endif
+  return bits >> count;
+}
+
 // e^x. Far out the exponent is +-kInfinite: beyond every format.
 MINUN_NOINLINE inline Real exponential(Real x) {
   if (x.significand == 0) return is_undefined(x) ? x : one();
@@ -67,10 +75,10 @@ MINUN_NOINLINE inline Real exponential(Real x) {
   uint32_t part = 0;
   if (shift < 32) {
     const uint8_t beyond = static_cast<uint8_t>(shift - 23);
-    whole = static_cast<uint16_t>(high >> 23) >> beyond;
-    part = (high << (32 - shift)) | (static_cast<uint16_t>(low >> 23) >> beyond);
+    whole = static_cast<uint16_t>(high >> 16) >> (7 + beyond);
+    part = (high << (32 - shift)) | (static_cast<uint16_t>(low >> 16) >> (7 + beyond));
   } else if (shift < 64) {
-    part = high >> (shift - 32);
+    part = high_bits(high, static_cast<uint8_t>(shift - 32));
   }
   if (x.negative) {
     whole = part == 0 ? -whole : -whole - 1;
@@ -80,7 +88,7 @@ MINUN_NOINLINE inline Real exponential(Real x) {
   uint32_t growth = high_product(constants::kExp2Third, u) + constants::kExp2Second;
   growth = high_product(growth, u) + constants::kExp2First;
   growth = high_product(growth, u);
-  const uint32_t base = flash_load(constants::kExp2 + (part >> 26));
+  const uint32_t base = flash_load(constants::kExp2 + (static_cast<uint8_t>(part >> 24) >> 2));
   return make(base + high_product(base, growth), whole, false);
 }
 

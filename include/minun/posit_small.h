@@ -148,6 +148,28 @@ MINUN_INLINE uint32_t product_16(uint16_t a, uint16_t b) {
 #endif
 }
 
+#if defined(__AVR__)
+// One rounding of a sum of `count` bytes, lowest first, times 2^exponent; it is not negative.
+template <class Out>
+MINUN_NOINLINE typename Out::Code pack_bytes(const uint8_t* bytes, uint8_t count, int16_t exponent) {
+  while (count > 0 && bytes[count - 1] == 0) --count;
+  if (count == 0) return 0;
+  uint8_t at = count;
+  uint16_t leading = static_cast<uint16_t>(bytes[--at] << 8);
+  uint8_t next = 0, below = 0;
+  if (at > 0) leading |= bytes[--at];
+  if (at > 0) next = bytes[--at];
+  while (at > 0) below |= bytes[--at];
+  exponent = static_cast<int16_t>(exponent + 8 * count - 1);
+  for (; !(leading & 0x8000u); --exponent) {
+    leading = static_cast<uint16_t>(leading << 1);
+    if (next & 0x80u) ++leading;
+    next = static_cast<uint8_t>(next << 1);
+  }
+  return pack_16<Out>(false, leading, exponent, below | next);
+}
+#endif
+
 template <class Out>
 MINUN_INLINE typename Out::Code small_product(Unpacked a, Unpacked b, bool negative) {
   if (significand_of(a) == 0 || significand_of(b) == 0) return 0;

@@ -8,6 +8,7 @@
 
 #include "minun/arithmetic.h"
 #include "minun/exact_sum.h"
+#include "minun/posit_small.h"
 
 namespace minun {
 
@@ -18,6 +19,25 @@ template <class Value>
 struct Squares;
 
 #if defined(MINUN_ASM_AVR)
+// One rounding of a sum of squares in bytes.
+template <class Out, bool kSmallPosit>
+struct RoundBytes {
+  static MINUN_NOINLINE typename Out::Code of(const uint8_t* bytes, uint8_t count, int unit) {
+    union {
+      uint8_t bytes[8];
+      int64_t whole;
+    } sum;
+    for (uint8_t i = 0; i < 8; ++i) sum.bytes[i] = i < count ? bytes[i] : 0;
+    return encode64<Out>(sum.whole, unit);
+  }
+};
+template <class Out>
+struct RoundBytes<Out, true> {
+  static MINUN_INLINE typename Out::Code of(const uint8_t* bytes, uint8_t count, int unit) {
+    return pack_bytes<Out>(bytes, count, static_cast<int16_t>(unit));
+  }
+};
+
 // d1:d0 squared: the two squares side by side, then twice the product between them.
 template <>
 struct Squares<int16_t> {
@@ -38,11 +58,8 @@ struct Squares<int16_t> {
   }
   template <class Out>
   MINUN_INLINE typename Out::Code rounded_to(int unit) const {
-    union {
-      uint8_t bytes[4];
-      int32_t whole;
-    } sum = {{a0, a1, a2, a3}};
-    return encode32<Out>(sum.whole, unit);
+    const uint8_t bytes[4] = {a0, a1, a2, a3};
+    return RoundBytes<Out, IsSmallPosit<Out>::kValue>::of(bytes, 4, unit);
   }
 };
 
@@ -78,11 +95,8 @@ struct Squares<int32_t> {
   }
   template <class Out>
   MINUN_INLINE typename Out::Code rounded_to(int unit) const {
-    union {
-      uint8_t bytes[8];
-      int64_t whole;
-    } sum = {{a0, a1, a2, a3, a4, a5, a6, a7}};
-    return encode64<Out>(sum.whole, unit);
+    const uint8_t bytes[8] = {a0, a1, a2, a3, a4, a5, a6, a7};
+    return RoundBytes<Out, IsSmallPosit<Out>::kValue>::of(bytes, 8, unit);
   }
 };
 #else
