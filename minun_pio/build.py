@@ -29,6 +29,7 @@ from minun_pio.simulate.assign import scoped_tensors
 from minun_pio.simulate.legalise import Legal, legalise
 from minun_pio.simulate.reference import reference
 from minun_pio.simulate.run import Cache, encode_inputs, run_codes
+from minun_pio.slow_path import SAMPLES, slow_paths
 
 SELF_TEST_SAMPLES = 16
 SEARCH_TIMEOUT_S = 0.25  # of each stage's placement while formats are searched; the final plan has its own
@@ -79,7 +80,10 @@ def compile_model(
     check_ram(config, program, ram)
     check_flash(config, program, flash)
     check_accuracy(config, accuracy.host, accuracy.float32)
-    return Built(program, summarise(config, target, program, outcome, accuracy, ram, flash, network))
+    summary = summarise(config, target, program, outcome, accuracy, ram, flash, network)
+    inputs = encode_inputs(network, legal.formats, samples.first(SAMPLES).x)
+    summary["slow_path"] = [found.to_json() for found in slow_paths(placement.schedule, legal, inputs, cache)]
+    return Built(program, summary)
 
 
 ArenaMeasure = Callable[[Assignment], int]

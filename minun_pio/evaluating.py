@@ -9,15 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from minun_pio.board.target import Target
-from minun_pio.build import arena_measures, evaluation, import_network
+from minun_pio.build import arena_measures, evaluation, import_network, input_memory
 from minun_pio.config import ModelConfig, read_model
 from minun_pio.ir import Graph
 from minun_pio.lock import Entry
+from minun_pio.schedule.arena import place
+from minun_pio.schedule.layout import lay_out
 from minun_pio.search.assignment_json import assignment_from_json
 from minun_pio.search.choose import calibration, choose, tensor_ranges
 from minun_pio.search.measure import SimulatedMeasure
 from minun_pio.search.rungs import space_of
 from minun_pio.search.space import Assignment, Outcome
+from minun_pio.simulate.legalise import legalise
+from minun_pio.simulate.run import encode_inputs
+from minun_pio.slow_path import SAMPLES, slow_paths
 
 
 def evaluate_model(model: Path, target: Target, entry: Entry | None) -> dict[str, Any]:
@@ -41,9 +46,16 @@ def evaluate_model(model: Path, target: Target, entry: Entry | None) -> dict[str
         }
         for name, assignment in chosen
     ]
+    slow = []
+    if entry is not None:
+        legal = legalise(network, assignment_from_json(entry.summary["assignment"]))
+        placement = place(lay_out(legal, target.core, input_memory(config.memory)), config.memory)
+        inputs = encode_inputs(network, legal.formats, samples.first(SAMPLES).x)
+        slow = [found.to_json() for found in slow_paths(placement.schedule, legal, inputs)]
     return {
         "model": config.name,
         "target": target.key,
+        "slow_path": slow,
         "samples": len(samples),
         "labelled": samples.y is not None,
         "accuracy_float": measure.float_accuracy,

@@ -12,6 +12,7 @@ from tabulate import tabulate
 
 from minun_pio.cli.target import board_options, target_of
 from minun_pio.lock import find
+from minun_pio.report.text import slow_path
 
 
 @click.command()
@@ -36,3 +37,5 @@ def evaluate(
     ]
     click.echo(f"{found['model']}: {found['samples']} samples")
     click.echo(tabulate(rows, headers=["formats", word, "arena B", "constants B"], disable_numparse=True))
+    if found["slow_path"]:
+        click.echo("\n".join(slow_path(found["slow_path"])))

@@ -20,9 +20,10 @@ from minun_pio.ops.dense_kernels import (
     short_plan,
     tiled,
 )
+from minun_pio.ops.guards import Guard
 from minun_pio.ops.linear import clip_argument, encoded
 from minun_pio.ops.operator import Binding, Table
-from minun_pio.ops.proofs import finest_unit, integers_at, largest_row, long_plan
+from minun_pio.ops.proofs import LongPlan, finest_unit, integers_at, largest_row, long_plan
 
 _WORD_SPAN, _PIECE_SPAN = 15, 23  # bits of a value's magnitude
 _WORD_SUM, _PIECE_SUM = 39, 55  # bits of a sum's magnitude
@@ -122,11 +123,28 @@ def _long(binding: Binding, x: Posit, w: Posit, out: Posit, weights: Codes) -> C
         scratch_bytes=4 * extents(binding)[1],
         header="minun/dense_avr.h",
         variant=f"{'table' if words else 'piecewise'}, {len(exceptions)} exceptions",
+        guard=Guard(
+            x, plan, codes.shape[1], known=_known(table, plan, unit, x) if shared == "true" else None
+        ),
     )
     if not binding.small_scratch:
         return chosen
     types = f"{out.cpp}, {x.cpp}, {kernel_format.cpp}, {bias_type(binding)}, int64_t, {inputs}"
     return tiled(chosen, binding, types, tail, sum_bytes=8)
+
+
+def _known(table: Table, plan: LongPlan, unit: int, x: Posit) -> NDArray[np.bool_] | None:
+    """The inputs (by code, unsigned) that the weights' table decodes, if its unit suits the bias."""
+    if not plan.unit_floor <= unit <= plan.unit_limit:
+        return None
+    pages = np.asarray(table.values).reshape(-1, 256)
+    if x.n <= 8:
+        known: NDArray[np.bool_] = np.asarray(pages.any(axis=0))
+    else:
+        codes = np.arange(1 << 16).astype(np.uint16).view(np.int16).astype(np.int64) << (16 - x.n)
+        known = np.asarray(pages[0][(codes >> 8) & 255] != 0)
+    known[0] = True
+    return known
 
 
 Found = tuple[Table, int, NDArray[np.bool_]]  # the pages, their unit, which weights they know

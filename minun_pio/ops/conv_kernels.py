@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.format import Codes
 from minun_pio.numerics.posit import Posit
+from minun_pio.ops.calling import input_shape
 from minun_pio.ops.dense_kernels import (
     Chosen,
     bias_codes,
@@ -131,7 +133,7 @@ def _long(
     codes: Codes,
     grouped: str,
 ) -> Chosen | None:
-    kernel = long_kernel(codes, binding, x, w)
+    kernel = long_kernel(codes, binding, x, w, math.prod(input_shape(binding, 0)))
     if kernel is None:
         return None
     odd_tables, odd = exception_tables(kernel.exceptions, 1)
@@ -148,4 +150,5 @@ def _long(
         scratch_bytes=4 * lanes,
         header=_HEADER,
         variant=kernel.variant,
+        guard=kernel.guard,
     )

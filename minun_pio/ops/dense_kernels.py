@@ -11,6 +11,7 @@ import numpy as np
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.format import Codes, Format
 from minun_pio.numerics.posit import Posit
+from minun_pio.ops.guards import Guard
 from minun_pio.ops.linear import clip_argument, encoded, optional
 from minun_pio.ops.operator import Binding, Call, Table
 from minun_pio.ops.proofs import (
@@ -41,6 +42,7 @@ class Chosen:
     tables: tuple[Table, ...] = ()
     scratch_bytes: int = 0
     header: str = "minun/dense_fast.h"
+    guard: Guard | None = None  # None: no input takes the exact sums
     gathered: bool = True  # the kernel reads a row of inputs whole before it writes that row's outputs
 
     def call(self) -> Call:
@@ -53,6 +55,7 @@ class Chosen:
             tables=self.tables if self.bias is None else (*self.tables, self.bias),
             constant_codes={1: self.weights},
             variant=self.variant,
+            guard=self.guard,
         )
 
 
@@ -257,10 +260,11 @@ class LongKernel:
     bias: Table | None
     table: Table
     variant: str
+    guard: Guard
 
 
-def long_kernel(weights: Codes, binding: Binding, x: Posit, w: Posit) -> LongKernel | None:
-    """`weights` (outputs, inputs) as codes of `w`."""
+def long_kernel(weights: Codes, binding: Binding, x: Posit, w: Posit, elements: int) -> LongKernel | None:
+    """`weights` (outputs, inputs) as codes of `w`; the kernel looks at `elements` inputs together."""
     bias, bias_format = bias_codes(binding)
     if w.n <= 8:
         unit = w.unit_exponent
@@ -272,14 +276,16 @@ def long_kernel(weights: Codes, binding: Binding, x: Posit, w: Posit) -> LongKer
         if plan is None:
             return None
         decoder, braces = f"minun::SpanValues<{x.cpp}>", "()"
+        limit = None
         if x == w and plan.holds(unit, 1 << 31, row):
-            decoder = f"minun::TableValues<{x.cpp}, {unit}, {_first_code_too_large(w, fits)}>"
+            limit = _first_code_too_large(w, fits)
+            decoder = f"minun::TableValues<{x.cpp}, {unit}, {limit}>"
             braces = "{{table0}}"
             plan = plan.at_unit(unit)
         method = "minun::Lookup<int32_t, int32_t, int64_t>"
         return LongKernel(
             *(method, w.cpp, weights, plan.cpp, decoder, braces, ()),
-            *(plan.bias_table(), table, "table"),
+            *(plan.bias_table(), table, "table", Guard(x, plan, elements, limit=limit)),
         )
     aligned = (weights.astype(np.int32) << (16 - w.n)).astype(np.int16)
     pieces = piecewise_weights(aligned, w.es)
@@ -288,16 +294,18 @@ def long_kernel(weights: Codes, binding: Binding, x: Posit, w: Posit) -> LongKer
     plan = long_plan(pieces.row, pieces.weight_unit, pieces.fine_bits, bias, bias_format)
     if plan is None:
         return None
+    plan = plan.at_unit(pieces.table_unit)
     return LongKernel(
         "minun::Piecewise",
         Posit(16, w.es).cpp,
         aligned,
-        plan.at_unit(pieces.table_unit).cpp,
+        plan.cpp,
         *_piece_values(x, w, pieces.table_unit),
         pieces.exceptions,
-        plan.at_unit(pieces.table_unit).bias_table(),
+        plan.bias_table(),
         pieces.table,
         f"piecewise, {len(pieces.exceptions)} exceptions",
+        Guard(x, plan, elements, unit_limit=pieces.table_unit if x.es == w.es and x.n > 8 else 64),
     )
 
 
@@ -332,7 +340,7 @@ def exception_tables(
 
 def _long(binding: Binding, x: Posit, w: Posit, out: Posit) -> Chosen | None:
     weights = encoded(np.asarray(binding.constants[1]), w)
-    kernel = long_kernel(weights, binding, x, w)
+    kernel = long_kernel(weights, binding, x, w, weights.shape[1])
     if kernel is None:
         return None
     odd_tables, odd = exception_tables(kernel.exceptions, 1)
@@ -348,5 +356,6 @@ def _long(binding: Binding, x: Posit, w: Posit, out: Posit) -> Chosen | None:
         tables=(kernel.table, *odd_tables),
         scratch_bytes=4 * extents(binding)[1],
         variant=kernel.variant,
+        guard=kernel.guard,
     )
     return tiled(chosen, binding, types, tail, sum_bytes=8) if binding.small_scratch else chosen

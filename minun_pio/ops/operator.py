@@ -90,6 +90,13 @@ class Table:
     in_flash: bool = True
 
 
+class InputGuard(Protocol):
+    """What a kernel asks of its inputs when it runs: those that trip it take the slow path."""
+
+    def trips(self, codes: Codes) -> NDArray[np.bool_]:
+        """One answer for every decision that the kernel makes over these inputs, in their order."""
+
+
 @dataclass(frozen=True)
 class Call:
     """One kernel call. `args` are C++ expressions in which these placeholders are filled at emission:
@@ -106,6 +113,7 @@ class Call:
     tables: tuple[Table, ...] = ()
     constant_codes: dict[int, Table] = field(default_factory=dict)
     variant: str = "generic"  # shown in the report: 'table', 'identity', 'slow', …
+    guard: InputGuard | None = None  # of the first input
 
 
 class Operator(Protocol):

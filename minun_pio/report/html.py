@@ -11,7 +11,7 @@ from minun_pio.emit.program import Program
 from minun_pio.report.arena_picture import arena_svg
 from minun_pio.report.banks import banks_text
 from minun_pio.report.lines import kilobytes
-from minun_pio.report.text import calls, step_names
+from minun_pio.report.text import calls, slow_path_cells, step_names
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 84rem; padding: 0 1rem; }
@@ -93,6 +93,9 @@ def model_sections(program: Program, summary: Mapping[str, Any]) -> list[str]:
         f"code about {kilobytes(flash.code_estimate)} (an estimate; the linker knows).</p>"
     )
     parts.append(f"<h2>Calls</h2><pre>{escape(chr(10).join(calls(program.statements)))}</pre>")
+    if slow := summary.get("slow_path"):
+        head = ["layer", "kernel", "decisions on evaluation data", "exact sums"]
+        parts += ["<h2>Slow path</h2>", table(head, [slow_path_cells(row) for row in slow])]
     return parts + _search(summary.get("search", {}))
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minun_pio.emit.program import Program, Statement
@@ -43,6 +43,7 @@ def details(program: Program, summary: Mapping[str, Any]) -> list[str]:
         "calls:",
     ]
     lines += [f"  {text}" for text in calls(program.statements)]
+    lines += slow_path(summary.get("slow_path", ()))
     lines += ["", *trail(summary.get("search", {}))]
     return lines
 
@@ -55,6 +56,19 @@ def calls(statements: tuple[Statement, ...], depth: int = 0) -> list[str]:
         lines.append("  " * depth + name + s.comment)
         lines += calls(s.body, depth + 1)
     return lines
+
+
+def slow_path(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How often layers decide for the exact sums, on the evaluation data."""
+    if not rows:
+        return []
+    head = ["layer", "kernel", "decisions", "exact sums"]
+    return ["", "slow path:", *_columns([head] + [slow_path_cells(row) for row in rows])]
+
+
+def slow_path_cells(row: Mapping[str, Any]) -> list[str]:
+    share = "always" if row["always"] else f"{100 * row['rate']:.2f} %"
+    return [str(row["layer"]), str(row["variant"]), str(row["decisions"]), share]
 
 
 def step_names(statements: tuple[Statement, ...]) -> list[str]:

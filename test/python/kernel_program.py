@@ -26,7 +26,8 @@ SANITISERS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recove
 @dataclass(frozen=True)
 class Case:
     """One operator with everything bound. `inputs` are codes (samples, *shape) of the activations, by index;
-    `constants` are values by index. `overlap` puts the output as far over input 0 as the traits allow."""
+    `constants` are values by index. `overlap` puts the output as far over input 0 as the traits allow,
+    `reverse` in reverse raster order."""
 
     op: str
     inputs: dict[int, Codes]
@@ -35,6 +36,7 @@ class Case:
     out_format: Format
     attrs: dict[str, Any] = field(default_factory=dict)
     overlap: bool = False
+    reverse: bool = False
     small_scratch: bool = False
 
     def node(self) -> Node:
@@ -78,6 +80,7 @@ def run(core: str, cases: Sequence[Case], **options: Any) -> tuple[list[Codes], 
     """Outputs of every case, (samples, *out shape), the calls made, and the board's Run."""
     operators = [REGISTRY[case.op] for case in cases]
     chosen_for = options.pop("chosen_for", core)
+    count_slow = options.pop("count_slow", False)
     bindings = [case.binding(chosen_for) for case in cases]
     calls = [op.emit(binding) for op, binding in zip(operators, bindings, strict=True)]
     traits = [op.traits(binding) for op, binding in zip(operators, bindings, strict=True)]
@@ -90,7 +93,15 @@ def run(core: str, cases: Sequence[Case], **options: Any) -> tuple[list[Codes], 
     headers = sorted({call.header for call in calls})
     text = '#include "bare.h"\n' + "".join(f'#include "{header}"\n' for header in headers)
     text += "".join(bodies)
-    text += "int main() {\n" + "".join(f"  case{i}();\n" for i in range(len(cases))) + "  return 0;\n}\n"
+    calls_text = "".join(f"  case{i}();\n" for i in range(len(cases)))
+    if count_slow:
+        options["defines"] = ["MINUN_COUNT_SLOW_PATH"]
+        text += f'extern "C" {{\nuint32_t minun_slow_path_count;\n}}\nstatic uint32_t counts[{len(cases)}];\n'
+        calls_text = "".join(
+            f"  case{i}();\n  counts[{i}] = minun_slow_path_count;\n" for i in range(len(cases))
+        )
+        calls_text += "  bare::write(counts, sizeof counts);\n"
+    text += f"int main() {{\n{calls_text}  return 0;\n}}\n"
     source.write_text(text)
     options.setdefault("cflags", ("-O2",))
     result = build_and_run(core, [source], include_dirs=[ROOT / "include"], **options)
@@ -102,7 +113,7 @@ def run(core: str, cases: Sequence[Case], **options: Any) -> tuple[list[Codes], 
         size = math.prod(shape) * element_bytes(case.out_format)
         outputs.append(np.frombuffer(result.output[at : at + size], case.out_format.storage).reshape(shape))
         at += size
-    assert at == len(result.output)
+    assert at == len(result.output) - (4 * len(cases) if count_slow else 0)
     return outputs, calls, result
 
 
@@ -148,7 +159,7 @@ def _array(name: str, ctype: str, values: Sequence[Any], align: int = 1) -> str:
 def _case_text(number: int, case: Case, binding: Binding, call: Call, traits: Traits) -> str:
     prefix = f"k{number}_"
     text = ""
-    values: dict[str, str] = {"scratch": "scratch", "reverse": "false"}
+    values: dict[str, str] = {"scratch": "scratch", "reverse": "true" if case.reverse else "false"}
     for i, table in enumerate(call.tables):
         text += _array(f"{prefix}table{i}", table.ctype, table.values, table.align)
         values[f"table{i}"] = f"{prefix}table{i}"
@@ -165,8 +176,10 @@ def _case_text(number: int, case: Case, binding: Binding, call: Call, traits: Tr
     distance, in_offset, room = 0, 0, 0
     if case.overlap:
         in_bytes = case.inputs[0].nbytes // samples
-        distance = traits.overlaps[0].forward_bytes or 0
-        distance = -(-distance // 8) * 8
+        offered = traits.overlaps[0]
+        least = offered.reverse_bytes if case.reverse else offered.forward_bytes
+        assert least is not None
+        distance = -(-least // 8) * (-8 if case.reverse else 8)
         in_offset = max(distance, 0)
         room = max(in_offset + in_bytes, in_offset - distance + out_bytes)
     body = ""
@@ -193,8 +206,9 @@ def _case_text(number: int, case: Case, binding: Binding, call: Call, traits: Tr
     body += f"    static uint8_t scratch[{max(traits.scratch_bytes, 1)}]"
     body += f" __attribute__((aligned({max(traits.scratch_align, 1)})));\n    (void)scratch;\n"
     arguments = ", ".join(_fill(argument, values) for argument in call.args)
+    kernel = _fill(call.function, values)
     mark = number % 250
-    body += f"    bare::begin({mark});\n    {call.function}({arguments});\n    bare::end({mark});\n"
+    body += f"    bare::begin({mark});\n    {kernel}({arguments});\n    bare::end({mark});\n"
     body += f"    bare::write(y, {out_bytes});\n"
     loop = f"  for (int s = 0; s < {samples}; ++s) {{\n{body}  }}\n"
     return text + f"static MINUN_NOINLINE void case{number}() {{\n{loop}}}\n"
