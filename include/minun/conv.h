@@ -2,8 +2,8 @@
 // Convolution and transposed convolution, NHWC, any groups (depthwise: groups == in_channels): weights
 // (out_channels, kernel_height, kernel_width, in_channels / groups) in flash.
 //
-// Order of memory accesses: output positions in raster order, and of one position group after group. What a group
-// reads of x is in `scratch` before the group's first output is written.
+// Order of memory accesses: output positions in raster order, and of one position group after group; all of it in
+// reverse where Taps::kReverse. What a group reads of x is in `scratch` before the group's first output is written.
 #ifndef MINUN_CONV_H
 #define MINUN_CONV_H
 
@@ -50,13 +50,21 @@ MINUN_NOINLINE void conv_position(const typename X::Code* x, const typename W::C
                                   Clip<Out> clip) {
   const int count = shape.patch_elements();
   const int outputs = shape.group_outputs();
-  int channel = 0;
-  for (int group = 0; group < shape.groups; ++group) {
+  typedef Raster<Taps::kReverse> Turn;
+  int channel = Turn::first(shape.groups) * outputs;
+  w += static_cast<size_t>(channel) * count;
+  y += channel;
+  for (int group = Turn::first(shape.groups); Turn::within(group, shape.groups); group += Turn::kStep) {
     detail::PutUnpacked<X> put = {static_cast<Unpacked<X>*>(scratch), true};
     for_patch<Taps>(x, shape, row, column, group, put);
     for (int n = 0; n < outputs; ++n, ++channel, w += count) {
       *y++ = !put.finite ? Out::nar()
                          : clip(exact_dot<Out, X, W>(put.out, w, 1, count, bias, channel));
+    }
+    if (Taps::kReverse) {
+      channel -= 2 * outputs;
+      w -= static_cast<size_t>(2 * outputs) * count;
+      y -= 2 * outputs;
     }
   }
 }
@@ -64,9 +72,12 @@ MINUN_NOINLINE void conv_position(const typename X::Code* x, const typename W::C
 template <class Out, class X, class W, class Taps, class Bias>
 inline void conv_exact(const typename X::Code* x, const typename W::Code* w, const Bias& bias,
                        typename Out::Code* y, void* scratch, const ConvShape& shape, Clip<Out> clip) {
-  for (int row = 0; row < shape.out_height; ++row) {
-    for (int column = 0; column < shape.out_width; ++column, y += shape.out_channels) {
+  typedef Raster<Taps::kReverse> Turn;
+  y += Turn::first(shape.positions()) * shape.out_channels;
+  for (int row = Turn::first(shape.out_height); Turn::within(row, shape.out_height); row += Turn::kStep) {
+    for (int column = Turn::first(shape.out_width); Turn::within(column, shape.out_width); column += Turn::kStep) {
       conv_position<Out, X, W, Taps>(x, w, bias, y, scratch, shape, row, column, clip);
+      y += Turn::kStep * shape.out_channels;
     }
   }
 }
@@ -86,11 +97,15 @@ MINUN_NOINLINE void conv_float(const typename X::Code* x, const typename W::Code
   float* const patch = static_cast<float*>(scratch);
   const int count = shape.patch_elements();
   const int outputs = shape.group_outputs();
-  for (int row = 0; row < shape.out_height; ++row) {
-    for (int column = 0; column < shape.out_width; ++column) {
+  typedef Raster<Taps::kReverse> Turn;
+  const int first = Turn::first(shape.groups) * outputs;  // channel
+  w += static_cast<size_t>(first) * count;
+  y += Turn::first(shape.positions()) * shape.out_channels + first;
+  for (int row = Turn::first(shape.out_height); Turn::within(row, shape.out_height); row += Turn::kStep) {
+    for (int column = Turn::first(shape.out_width); Turn::within(column, shape.out_width); column += Turn::kStep) {
       const typename W::Code* weight = w;
-      int channel = 0;
-      for (int group = 0; group < shape.groups; ++group) {
+      int channel = first;
+      for (int group = Turn::first(shape.groups); Turn::within(group, shape.groups); group += Turn::kStep) {
         detail::PutFloat<X> put = {patch};
         for_patch<Taps>(x, shape, row, column, group, put);
         for (int n = 0; n < outputs; ++n, ++channel) {
@@ -98,6 +113,11 @@ MINUN_NOINLINE void conv_float(const typename X::Code* x, const typename W::Code
           for (int k = 0; k < count; ++k) sum = multiply_add(sum, patch[k], W::to_float(flash_load(weight++)));
           *y++ = Out::from_float(sum < low ? low : sum > high ? high
                                                               : sum);
+        }
+        if (Taps::kReverse) {
+          channel -= 2 * outputs;
+          weight -= static_cast<size_t>(2 * outputs) * count;
+          y -= 2 * outputs;
         }
       }
     }

@@ -2,7 +2,7 @@
 // Convolutions in plain integers, for weights that the code generator has proven safe: four output positions at a time,
 // their patches decoded and interleaved in scratch, so that every weight is decoded once for four products. In
 // groups (depthwise too) one position and one group at a time. Weights row-major. What a turn reads is in scratch before
-// its first output is written.
+// its first output is written; turns go from the last to the first where Taps::kReverse.
 #ifndef MINUN_CONV_FAST_H
 #define MINUN_CONV_FAST_H
 
@@ -60,17 +60,24 @@ MINUN_INLINE void conv_by_four(const Code* x, const typename Method::Weight* w, 
                                typename Method::Value* values, const typename Method::Entry* table,
                                const ConvShape& shape, Code zero, const Decoder& decode, Rows& rows) {
   const int count = shape.patch_elements();
-  const int32_t positions = static_cast<int32_t>(shape.out_height) * shape.out_width;
+  const int32_t positions = shape.positions();
   // Kernel columns that a position has in common with the one before it in its row.
   const bool slides = Taps::kSlides && shape.dilation_width == 1 && shape.stride_width < shape.kernel_width;
   const int shared = slides ? shape.kernel_width - shape.stride_width : 0;
+  typedef Raster<Taps::kReverse> Turn;
   int row = 0, column = 0;
-  for (int32_t position = 0; position < positions; position += 4) {
+  int32_t position = Turn::first(positions) & ~static_cast<int32_t>(3);
+  y += position * shape.out_channels;
+  for (; Turn::within(position, positions); position += 4 * Turn::kStep) {
+    if (Taps::kReverse) {
+      row = static_cast<int>(position / shape.out_width);
+      column = static_cast<int>(position % shape.out_width);
+    }
     const int lanes = positions - position < 4 ? static_cast<int>(positions - position) : 4;
     for (int lane = 0; lane < lanes; ++lane) {
       PutDecoded<4, typename Method::Value, Code, Decoder> put = {values + lane, &decode, decode(zero)};
       int from = 0;
-      if (column > 0 && shared > 0) {
+      if (column > 0 && shared > 0 && !(Taps::kReverse && lane == 0)) {
         share_columns(values + lane, values + ((lane + 3) & 3), shape, shared);
         from = shared;
       }
@@ -91,7 +98,7 @@ MINUN_INLINE void conv_by_four(const Code* x, const typename Method::Weight* w, 
       conv_sums<Method>(sums, values, weights, count, table);
       rows.finish(sums, channel, y + channel, shape.out_channels, lanes);
     }
-    y += 4 * shape.out_channels;
+    y += 4 * Turn::kStep * shape.out_channels;
   }
 }
 
@@ -129,29 +136,46 @@ MINUN_INLINE void conv_by_group(const Code* x, const typename Method::Weight* w,
   const int count = shape.patch_elements();
   const int outputs = shape.group_outputs();
   const bool depthwise = shape.group_inputs() == 1 && outputs == 1;
-  for (int row = 0; row < shape.out_height; ++row) {
-    for (int column = 0; column < shape.out_width; ++column) {
-      rows.begin();
+  typedef Raster<Taps::kReverse> Turn;
+  if (Taps::kReverse) y += shape.positions() * shape.out_channels;  // what y points at is done
+  for (int row = Turn::first(shape.out_height); Turn::within(row, shape.out_height); row += Turn::kStep) {
+    for (int column = Turn::first(shape.out_width); Turn::within(column, shape.out_width); column += Turn::kStep) {
+      if (!Taps::kReverse) rows.begin();
       if (depthwise) {
-        for (int channel = 0; channel < shape.in_channels; channel += kChannels) {
+        const int first = Turn::first(shape.in_channels) / kChannels * kChannels;
+        for (int channel = first; Turn::within(channel, shape.in_channels); channel += Turn::kStep * kChannels) {
           const int left = shape.in_channels - channel;
           const int channels = left < kChannels ? left : kChannels;
           gather_channels<Taps>(x + channel, values, shape, row, column, channels, decode(zero), decode);
+          if (Taps::kReverse) {
+            rows.begin_at(channel);
+            y -= channels;
+          }
           for (int c = 0; c < channels; ++c) {
             rows.use(values + c * count);
             const typename Method::Weight* const own = w + static_cast<size_t>(channel + c) * count;
             *y++ = rows.one(row_sum<Method>(values + c * count, own, count, table), channel + c);
           }
+          if (Taps::kReverse) y -= channels;
         }
         continue;
       }
-      const typename Method::Weight* weights = w;
-      int channel = 0;
-      for (int group = 0; group < shape.groups; ++group) {
+      int channel = Turn::first(shape.groups) * outputs;
+      const typename Method::Weight* weights = w + static_cast<size_t>(channel) * count;
+      for (int group = Turn::first(shape.groups); Turn::within(group, shape.groups); group += Turn::kStep) {
         PutDecoded<1, typename Method::Value, Code, Decoder> put = {values, &decode, decode(zero)};
         for_patch<Taps>(x, shape, row, column, group, put);
+        if (Taps::kReverse) {
+          rows.begin_at(channel);
+          y -= outputs;
+        }
         for (int n = 0; n < outputs; ++n, ++channel, weights += count) {
           *y++ = rows.one(row_sum<Method>(values, weights, count, table), channel);
+        }
+        if (Taps::kReverse) {
+          channel -= 2 * outputs;
+          weights -= static_cast<size_t>(2 * outputs) * count;
+          y -= outputs;
         }
       }
     }
@@ -182,6 +206,7 @@ struct PlainRows {
   Round to_code;
 
   MINUN_INLINE void begin() {}
+  MINUN_INLINE void begin_at(int) {}
   MINUN_INLINE void start(Sum* sums, int channel) const {
     const Sum value = bias != 0 ? flash_load(bias + channel) : 0;
     sums[0] = sums[1] = sums[2] = sums[3] = value;
@@ -228,6 +253,13 @@ struct LongRows {
   MINUN_INLINE void begin() {
     additions.place = first_place;
     additions.exception = first_exception;
+  }
+  MINUN_INLINE void begin_at(int channel) {
+    begin();
+    while (additions.place != additions.end && flash_load(additions.place) < static_cast<uint16_t>(channel)) {
+      additions.place += 2;
+      ++additions.exception;
+    }
   }
   MINUN_INLINE void start(int64_t* sums, int channel) const {
     additions.start(sums, channel, 1);

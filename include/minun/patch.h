@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "minun/platform.h"
+#include "minun/raster.h"
 
 namespace minun {
 
@@ -23,10 +24,12 @@ struct ConvShape {
   MINUN_INLINE int group_inputs() const { return in_channels / groups; }
   MINUN_INLINE int group_outputs() const { return out_channels / groups; }
   MINUN_INLINE int patch_elements() const { return kernel_height * kernel_width * group_inputs(); }
+  MINUN_INLINE int32_t positions() const { return static_cast<int32_t>(out_height) * out_width; }
 };
 
 // Which input row (or column) output `out` reads at kernel position `k`; negative: a zero.
 struct Forward {
+  static const bool kReverse = false;
   static const bool kSlides = true;  // neighbouring outputs read the same elements, a stride apart
   static MINUN_INLINE int source(int out, int k, int extent, int stride, int pad, int dilation) {
     const int at = out * stride - pad + k * dilation;
@@ -34,12 +37,19 @@ struct Forward {
   }
 };
 struct Transposed {
+  static const bool kReverse = false;
   static const bool kSlides = false;
   static MINUN_INLINE int source(int out, int k, int extent, int stride, int pad, int dilation) {
     const int at = out - pad + k * dilation;
     if (at < 0 || at % stride != 0) return -1;
     return at / stride < extent ? at / stride : -1;
   }
+};
+
+// The same taps; output positions, and of one position the groups, from the last to the first where kBackwards.
+template <class Taps, bool kBackwards>
+struct InOrder : Taps {
+  static const bool kReverse = kBackwards;
 };
 
 // Calls put.run(index in the patch, codes, count) for the elements of each tap, in the order kernel row, kernel column,

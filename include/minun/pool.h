@@ -28,7 +28,7 @@ template <class F, bool kReverse = false>
 void max_pool(const typename F::Code* in, typename F::Code* out, const Window& w, typename F::Code empty) {
   typedef typename F::Code Code;
   typedef Raster<kReverse> Turn;
-  out += Turn::first(w.out_height * w.out_width * w.channels);
+  if (kReverse) out += w.out_height * w.out_width * w.channels - 1;
   for (int32_t y = Turn::first(w.out_height); Turn::within(y, w.out_height); y += Turn::kStep) {
     const Span rows = detail::rows_of(w, y);
     for (int32_t x = Turn::first(w.out_width); Turn::within(x, w.out_width); x += Turn::kStep) {
@@ -58,7 +58,7 @@ template <class Out, class In, bool kReverse = false>
 void average_pool(const typename In::Code* in, typename Out::Code* out, const Window& w, typename Out::Code low,
                   typename Out::Code high) {
   typedef Raster<kReverse> Turn;
-  out += Turn::first(w.out_height * w.out_width * w.channels);
+  if (kReverse) out += w.out_height * w.out_width * w.channels - 1;
   Total<In> total;
   for (int32_t y = Turn::first(w.out_height); Turn::within(y, w.out_height); y += Turn::kStep) {
     const Span rows = detail::rows_of(w, y);

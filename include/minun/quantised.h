@@ -104,11 +104,15 @@ MINUN_NOINLINE void conv_quantised(const typename X::Code* x, const typename W::
   const int count = shape.patch_elements();
   const int outputs = shape.group_outputs();
   detail::PutCode<typename X::Code> put = {static_cast<typename X::Code*>(scratch), zero};
-  for (int row = 0; row < shape.out_height; ++row) {
-    for (int column = 0; column < shape.out_width; ++column) {
+  typedef Raster<Taps::kReverse> Turn;
+  const int first = Turn::first(shape.groups) * outputs;  // channel
+  w += static_cast<size_t>(first) * count;
+  y += Turn::first(shape.positions()) * shape.out_channels + first;
+  for (int row = Turn::first(shape.out_height); Turn::within(row, shape.out_height); row += Turn::kStep) {
+    for (int column = Turn::first(shape.out_width); Turn::within(column, shape.out_width); column += Turn::kStep) {
       const typename W::Code* weight = w;
-      int channel = 0;
-      for (int group = 0; group < shape.groups; ++group) {
+      int channel = first;
+      for (int group = Turn::first(shape.groups); Turn::within(group, shape.groups); group += Turn::kStep) {
         for_patch<Taps>(x, shape, row, column, group, put);
         for (int n = 0; n < outputs; ++n, ++channel) {
           Sum sum = flash_load(bias + channel);
@@ -116,6 +120,11 @@ MINUN_NOINLINE void conv_quantised(const typename X::Code* x, const typename W::
             sum += static_cast<Sum>(static_cast<int32_t>(put.out[k]) * flash_load(weight++));
           }
           *y++ = requantise(sum, channel);
+        }
+        if (Taps::kReverse) {
+          channel -= 2 * outputs;
+          weight -= static_cast<size_t>(2 * outputs) * count;
+          y -= 2 * outputs;
         }
       }
     }

@@ -13,8 +13,14 @@ namespace minun {
 template <bool kReverse>
 struct Raster {
   static const int kStep = kReverse ? -1 : 1;
-  static inline int32_t first(int32_t count) { return kReverse ? count - 1 : 0; }
-  static inline bool within(int32_t i, int32_t count) { return kReverse ? i >= 0 : i < count; }
+  template <class Count>
+  static inline Count first(Count count) {
+    return static_cast<Count>(kReverse ? count - 1 : 0);
+  }
+  template <class Index, class Count>
+  static inline bool within(Index i, Count count) {
+    return kReverse ? i >= 0 : i < count;
+  }
 };
 
 }  // namespace minun

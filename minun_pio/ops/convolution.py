@@ -80,7 +80,7 @@ class Geometry:
 
     @property
     def taps(self) -> str:
-        return "minun::Transposed" if self.transposed else "minun::Forward"
+        return "minun::Transposed" if self.transposed else "minun::InOrder<minun::Forward, {reverse}>"
 
     def raster(self, in_bytes: int, out_bytes: int) -> raster.Window:
         """The kernel's order as the planner's raster model has it; not for transposed ones."""
@@ -188,13 +188,13 @@ def conv_traits(binding: Binding, geometry: Geometry, weights: NDArray[Any] | No
         scratch *= patches_at_once(geometry.groups, geometry.channels, geometry.out_channels)
     widths = (element_bytes(fmt), element_bytes(binding.out_formats[0]))
     if geometry.transposed:
-        distance = max(0, geometry.order().forward_bytes(*widths))
+        overlap = Overlap(0, 0, max(0, geometry.order().forward_bytes(*widths)))
     else:
-        distance = raster.window_distances(geometry.raster(*widths)).forward
+        overlap = Overlap(0, 0, *raster.window_distances(geometry.raster(*widths)))
     return Traits(
         scratch_bytes=scratch,
         scratch_align=4,
-        overlaps=(Overlap(0, 0, forward_bytes=distance),),
+        overlaps=(overlap,),
     )
 
 
