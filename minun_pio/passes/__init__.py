@@ -8,8 +8,9 @@ of one node.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from minun_pio.ir import Graph
+from minun_pio.ir import Graph, Node
 from minun_pio.passes import constants, fusion, layout, patterns
 from minun_pio.passes.sweep import Rule, dead_code, rewrite
 from minun_pio.passes.validate import check
@@ -33,11 +34,18 @@ def optimise(graph: Graph) -> Graph:
     dead nodes gone. Checked after every sweep. Raises MinunError when a pass breaks a graph."""
     graph = check(dead_code(graph))
     for _ in range(_ROUNDS):
-        before = graph
+        before = _all_nodes(graph)
         for rules in _passes():
             graph = check(rewrite(graph, rules))
-        if [node for node in graph.nodes if node.body is None] == [
-            node for node in before.nodes if node.body is None
-        ] and len(graph.nodes) == len(before.nodes):
+        if _all_nodes(graph) == before:
             break
     return graph
+
+
+def _all_nodes(graph: Graph) -> list[Node]:
+    """Every node, those of a body after its loop."""
+    found: list[Node] = []
+    for node in graph.nodes:
+        found.append(replace(node, body=None))
+        found += _all_nodes(node.body) if node.body is not None else []
+    return found

@@ -66,13 +66,14 @@ def drop_identity(sweep: Sweep, node: Node) -> bool:
 
 
 def share() -> Rule:
-    """A rule for one sweep: a node equal to an earlier one is not computed again."""
+    """A rule for one sweep and those of the bodies in it: a node equal to an earlier one of its own graph is
+    not computed again."""
     seen: dict[tuple[Any, ...], Node] = {}
 
     def rule(sweep: Sweep, node: Node) -> bool:
         if node.body is not None or any(name in sweep.quantised for name in node.outputs):
             return False
-        key = (id(sweep), node.op, node.inputs, repr(sorted(node.attrs.items())))
+        key = (sweep, node.op, node.inputs, repr(sorted(node.attrs.items())))
         first = seen.setdefault(key, node)
         if first is node or any(name in sweep.graph.outputs for name in node.outputs):
             return False

@@ -14,6 +14,8 @@ from minun_pio.errors import MinunError
 from minun_pio.importers.builder import GraphBuilder
 from minun_pio.ir import Graph, Node, Tensor
 from minun_pio.passes import check, dead_code, optimise
+from minun_pio.passes.constants import share
+from minun_pio.passes.sweep import Sweep
 
 RNG = np.random.default_rng(9)
 
@@ -161,6 +163,30 @@ def test_transposes_sink_through_reductions_slices_and_pads() -> None:
 def test_equal_nodes_are_computed_once() -> None:
     nodes = [node("Exp", ["x"], ["a"]), node("Exp", ["x"], ["b"]), node("Sub", ["a", "b"], ["y"])]
     assert operators(imported(model(nodes, {"x": [1, 3]}, ["y"]))) == ["exp", "sub"]
+
+
+def test_equal_nodes_of_two_loops_are_not_taken_for_one() -> None:
+    rule = share()
+    for k in range(50):
+        tensors = {name: Tensor(name, (1, 2)) for name in ("s", f"next{k}")}
+        body = Graph("body", tensors, (Node("n", "relu", ("s",), (f"next{k}",)),), ("s",), ("last",))
+        assert not rule(Sweep(body), body.nodes[0])
+
+
+def test_a_loops_body_is_simplified_as_long_as_that_changes_it() -> None:
+    turn = {"perm": (1, 0)}
+    nodes = (
+        Node("there", "transpose", ("s",), ("turned",), turn),
+        Node("act", "relu", ("turned",), ("acted",)),
+        Node("back", "transpose", ("acted",), ("next",), turn),
+    )
+    shapes = {"s": (2, 3), "turned": (3, 2), "acted": (3, 2), "next": (2, 3)}
+    tensors = {name: Tensor(name, shape) for name, shape in shapes.items()}
+    body = Graph("body", tensors, nodes, ("s",), ("next",))
+    loop = Node("loop", "scan", ("x",), ("end",), {"steps": 2}, body)
+    found = optimise(Graph("g", {n: Tensor(n, (2, 3)) for n in ("x", "end")}, (loop,), ("x",), ("end",)))
+    assert found.nodes[0].body is not None
+    assert [node.op for node in found.nodes[0].body.nodes] == ["relu"]
 
 
 def sound() -> Graph:
