@@ -23,6 +23,7 @@ from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.floats import Float32
 from minun_pio.numerics.format import Codes, Format
 from minun_pio.numerics.posit import Posit
+from minun_pio.ops.bonsai_kernels import choose
 from minun_pio.ops.bounds import clamp, code_bounds
 from minun_pio.ops.calling import activation, input_format, input_shape
 from minun_pio.ops.elementwise_unary import curve_tables, function_table
@@ -94,7 +95,8 @@ class BonsaiTree:
         return [_sum_of_products(on_path(first), on_path(gated), out)[:, None]]
 
     def traits(self, binding: Binding) -> Traits:
-        return Traits()
+        chosen = choose(binding)
+        return Traits() if chosen is None else Traits(chosen.scratch_bytes, 4)
 
     def emit(self, binding: Binding) -> Call:
         activation(binding, 0)
@@ -115,9 +117,30 @@ class BonsaiTree:
         else:
             kind = f"minun::TanhGate<{out.cpp}>"
             gate = f"{kind}()"
-        types = ", ".join([out.cpp, *(input_format(binding, index).cpp for index in range(4)), kind])
         sigma = float(node.attrs.get("sigma", 1.0))
         length = input_shape(binding, 0)[1]
+        chosen = choose(binding)
+        if chosen is not None:
+            whole = ", ".join(
+                [out.cpp, input_format(binding, 0).cpp, str(chosen.unit), *chosen.weights, kind]
+            )
+            matrices = [f"{name}{{{{in{i}}}}}" for i, name in enumerate(chosen.weights, 1)]
+            return Call(
+                header="minun/bonsai_tree_fast.h",
+                function=f"minun::bonsai_tree_fast<{whole}>",
+                args=(
+                    *("{in0}", *matrices, "{out0}", "{scratch}"),
+                    *(str(node.attrs["depth"]), str(node.attrs["classes"]), str(length)),
+                    "false" if sigma == 1.0 else "true",
+                    code_literal(out.encode(np.asarray([sigma]))[0], out),
+                    gate,
+                    str(chosen.limit),
+                ),
+                tables=tables,
+                constant_codes=dict(chosen.tables),
+                variant=f"{node.attrs.get('gate', 'tanh')}, integer",
+            )
+        types = ", ".join([out.cpp, *(input_format(binding, index).cpp for index in range(4)), kind])
         return Call(
             header="minun/bonsai_tree.h",
             function=f"minun::bonsai_tree<{types}>",

@@ -75,8 +75,8 @@ def choose(binding: Binding) -> Chosen | None:
         if found is None:
             continue
         unit, limit = found
-        stored, shift = _stored_bits(largest), own - unit
-        if _stored_bits(largest << shift) == stored:
+        stored, shift = stored_bits(largest), own - unit
+        if stored_bits(largest << shift) == stored:
             whole, shift = whole << shift, 0
         values = tuple(int(v) for v in whole.ravel().tolist())
         table = Table(f"int{stored}_t", values, "prototypes", align=stored // 8)
@@ -84,7 +84,8 @@ def choose(binding: Binding) -> Chosen | None:
     return None
 
 
-def _stored_bits(largest: int) -> int:
+def stored_bits(largest: int) -> int:
+    """Bits of the narrowest integer type that holds -largest to largest; 64 stands for more than 32."""
     return next((width for width in (8, 16, 32) if largest < 1 << (width - 1)), 64)
 
 
@@ -92,22 +93,22 @@ def _unit(
     x: Exact, own: int, largest: int, reach: int, core: str, *, coarser: bool
 ) -> tuple[int, int] | None:
     """The coarsest unit fine enough for usual inputs, and the largest code that it then takes."""
-    wanted = min(own, _fine_enough(x))
+    wanted = min(own, fine_enough(x))
     tried = [wanted]
-    if core == "avr" and _stored_bits(largest << (own - wanted)) != _stored_bits(largest):
+    if core == "avr" and stored_bits(largest << (own - wanted)) != stored_bits(largest):
         # shifts by whole bytes cost nothing
         tried.insert(0, own - -(-(own - wanted) // 8) * 8)
     if coarser:
         tried += range(wanted + 1, own + 1)
     for unit in tried:
-        limit = _limit(x, reach - (largest << (own - unit)), unit)
+        limit = largest_code(x, reach - (largest << (own - unit)), unit)
         top = x.decode(np.asarray([limit], x.storage))[0].item() * 2.0**-unit
         if limit == x.max_code or top >= _ROOM * (largest << (own - unit)) > 0:
             return unit, limit
     return None
 
 
-def _fine_enough(x: Exact) -> int:
+def fine_enough(x: Exact) -> int:
     """The unit of values of about 2^_SMALL, or of all values where that is no finer."""
     if isinstance(x, Fixed):
         return x.scale_exp
@@ -115,7 +116,7 @@ def _fine_enough(x: Exact) -> int:
     return finest_unit(np.arange(small, one + 1).astype(x.storage), x)
 
 
-def _limit(x: Exact, most: int, unit: int) -> int:
+def largest_code(x: Exact, most: int, unit: int) -> int:
     """The largest code whose value is at most `most` units, 0 or more."""
     values = x.decode(np.arange(x.max_code + 1).astype(x.storage))
     return max(0, int(np.searchsorted(values, most * 2.0**unit, side="right")) - 1)
