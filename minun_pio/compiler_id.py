@@ -27,6 +27,7 @@ DECIDING = (
     "schedule",
     "search",
     "simulate",
+    "slow_path.py",
 )
 """What a program depends on; not how it is called, reported or collected."""
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from minun_pio.importers.builder import MAX_ELEMENTS
 from minun_pio.ir import Node
 from minun_pio.ops import REGISTRY
 from minun_pio.passes.sweep import Rule, Sweep, one_value
@@ -22,8 +21,6 @@ def fold(sweep: Sweep, node: Node) -> bool:
         or not values
         or any(v is None for v, n in zip(values, node.inputs, strict=True) if n)
     ):
-        return False
-    if any(sweep.tensors[name].elements > MAX_ELEMENTS for name in node.outputs):
         return False
     if any(name in sweep.graph.outputs for name in node.outputs):
         return False
