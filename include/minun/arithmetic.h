@@ -167,15 +167,18 @@ struct OneOperation<Out, A, B, true> {
   typedef typename Out::Code Code;
 
   static MINUN_NOINLINE Code sum(typename A::Code a, typename B::Code b) {
-    const Unpacked left = unpack<A>(a), right = unpack<B>(b);
-    const bool subtract = (a < 0) != (b < 0);
-    if (significand_of(left) == 0) {
-      return right == 0 ? static_cast<Code>(0) : small_sum<Out>(right, 0, b < 0, false);
+    Unpacked left = unpack<A>(a), right = unpack<B>(b);
+    bool negative = a < 0;
+    const bool subtract = negative != (b < 0);
+    const int16_t apart = static_cast<int16_t>(exponent_of(left) - exponent_of(right));
+    const bool less = apart < 0 || (apart == 0 && significand_of(left) < significand_of(right));
+    if (right != 0 && (left == 0 || less)) {
+      const Unpacked first = left;
+      left = right;
+      right = first;
+      negative = b < 0;
     }
-    const bool less = exponent_of(left) < exponent_of(right) ||
-                      (exponent_of(left) == exponent_of(right) && significand_of(left) < significand_of(right));
-    if (less && right != 0) return small_sum<Out>(right, left, b < 0, subtract);
-    return small_sum<Out>(left, right, a < 0, subtract);
+    return left == 0 ? static_cast<Code>(0) : small_sum<Out>(left, right, negative, subtract);
   }
   // The negative of a posit is that of its code.
   static MINUN_INLINE Code difference(typename A::Code a, typename B::Code b) {
