@@ -272,6 +272,27 @@ def sharing_bar(data: Path, quick: bool) -> list[Row]:
     return rows
 
 
+def kernels_bar(data: Path, quick: bool) -> list[Row]:
+    """The same networks with what a build uses: the kernels' scratch, no interleaved writes (no bar)."""
+    logs: dict[str, float] = {}
+    count = reversing = 0
+    for _, graph in nets.networks():
+        if quick and len(graph.steps) > 300:
+            continue
+        arena = arrange(nets.offered_by_kernels(graph))
+        stages = {s.name: s.peak for s in arena.stages}
+        count += 1
+        reversing += bool(arena.reverse)
+        for stage, peak in stages.items():
+            logs[stage] = logs.get(stage, 0.0) + math.log(peak / stages["optimal"])
+    rows = [
+        Row(f"{count} networks, int8, as built, scratch included: {stage}", f"{value:.4f}", "", True)
+        for stage in ("+ in-place", "+ concat", "+ overlap", "+ reorder")
+        for value in [math.exp(logs[stage] / count)]
+    ]
+    return [*rows, Row(f"  of {count}, those with a step in reverse", str(reversing), "", True)]
+
+
 def overlap_bar(data: Path, quick: bool) -> list[Row]:
     count = 2_000 if quick else 20_000
     overlapping, unsafe, loose = simulate(count)
@@ -319,6 +340,7 @@ BARS: dict[str, Callable[[Path, bool], list[Row]]] = {
     "full-sections": full_section_bar,
     "agreement": agreement_bar,
     "sharing": sharing_bar,
+    "kernels": kernels_bar,
     "overlap": overlap_bar,
 }
 

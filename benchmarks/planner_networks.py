@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from math import prod
 
 from minun_pio.planner.memory_graph import GraphStep, MemoryGraph, StepOverlap, StepView, TensorBuffer
@@ -23,6 +24,13 @@ from minun_pio.planner.raster import (
 )
 
 Pad = str | int  # "same", "valid", "ceil" (valid, last window cut) or symmetric
+
+
+@dataclass(frozen=True)
+class NetStep(GraphStep):
+    """`kernel_scratch`: bytes that the int8 kernel of include/minun/conv_fast.h takes."""
+
+    kernel_scratch: int = 0
 
 
 class Net:
@@ -51,12 +59,13 @@ class Net:
         in_place: tuple[tuple[int, int], ...] = (),
         overlaps: tuple[StepOverlap, ...] = (),
         views: tuple[StepView, ...] = (),
+        kernel_scratch: int = 0,
     ) -> str:
         out = f"{kind}{len(self.steps)}"
         self.shape[out] = shape
         pixelwise = self.strided and kind in ("conv", "dw", "pool", "add", "relu", "concat", "up", "mul")
         self.steps.append(
-            GraphStep(
+            NetStep(
                 name=f"step {out}",
                 inputs=tuple(inputs),
                 outputs=(out,),
@@ -66,6 +75,7 @@ class Net:
                 views=views,
                 writes_strided=pixelwise,
                 reads_strided=pixelwise,
+                kernel_scratch=kernel_scratch,
             )
         )
         return out
@@ -87,11 +97,14 @@ class Net:
 
     def _windowed(self, kind: str, x: str, window: Window) -> str:
         d = window_distances(window)
+        patch = window.kernel[0] * window.kernel[1] * window.channels // window.groups
+        at_once = 4 if window.groups == 1 else 8
         return self.step(
             kind,
             [x],
             (window.out_height, window.out_width, window.out_channels),
             overlaps=(StepOverlap(0, 0, d.forward, d.reverse),),
+            kernel_scratch=0 if kind == "pool" else at_once * patch,
         )
 
     def conv(
@@ -481,6 +494,33 @@ def networks(strided: bool = True) -> Iterator[tuple[str, MemoryGraph]]:
     for seed in range(3):
         yield randwire(seed, strided)
     yield nasnet(strided)
+
+
+def offered_by_kernels(graph: MemoryGraph) -> MemoryGraph:
+    """The network with what a build uses: the kernels' scratch and directions, no interleaved writes."""
+    size = {t.name: t.size for t in graph.tensors}
+    steps = []
+    for step in graph.steps:
+        assert isinstance(step, NetStep)
+        kind = step.outputs[0].rstrip("0123456789")
+        overlaps = tuple(
+            StepOverlap(v.input_index, 0, v.forward_bytes, v.reverse_bytes) for v in step.overlaps
+        )
+        if kind == "dense":  # int8 reads its input anew for each output
+            overlaps = (StepOverlap(0, 0, size[step.outputs[0]] - 1),)
+        elif kind not in ("conv", "dw", "pool", "up"):
+            overlaps = tuple(replace(v, reverse_bytes=None) for v in overlaps)
+        steps.append(
+            replace(
+                step,
+                scratch=step.scratch + step.kernel_scratch,
+                overlaps=overlaps,
+                views=tuple(v for v in step.views if not getattr(v, "interleaved", False)),
+                writes_strided=False,
+                reads_strided=False,
+            )
+        )
+    return MemoryGraph(graph.tensors, tuple(steps))
 
 
 def random_network(seed: int) -> MemoryGraph:

@@ -179,6 +179,54 @@ def upsampling() -> Graph:
     )
 
 
+def separable() -> Graph:
+    """Depthwise convolutions of one size, as in DS-CNN: every other one must run in reverse."""
+    rng = np.random.default_rng(6)
+
+    def weights(*shape: int) -> np.ndarray:
+        return rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))
+
+    pads = {"pads": (1, 1, 1, 1)}
+    return Graph(
+        "separable",
+        tensors(
+            x=(1, 9, 8, 2),
+            w1=(10, 3, 3, 2),
+            b1=(10,),
+            c1=(1, 9, 8, 10),
+            w2=(10, 3, 3, 1),
+            c2=(1, 9, 8, 10),
+            w3=(10, 1, 1, 10),
+            c3=(1, 9, 8, 10),
+            w4=(10, 3, 3, 1),
+            b4=(10,),
+            c4=(1, 9, 8, 10),
+            w5=(9, 3, 3, 10),
+            c5=(1, 9, 8, 9),
+            m=(1, 9),
+        ),
+        (
+            Node("conv", "conv", ("x", "w1", "b1"), ("c1",), {**pads, "clip": (0.0, None)}),
+            Node("depthwise1", "conv", ("c1", "w2", ""), ("c2",), {**pads, "groups": 10}),
+            Node("pointwise", "conv", ("c2", "w3", ""), ("c3",), {"clip": (0.0, 6.0)}),
+            Node("depthwise2", "conv", ("c3", "w4", "b4"), ("c4",), {**pads, "groups": 10}),
+            Node("last", "conv", ("c4", "w5", ""), ("c5",), pads),
+            Node("mean", "reduce_mean", ("c5",), ("m",), {"axes": (1, 2), "keepdims": False}),
+        ),
+        ("x",),
+        ("m",),
+        {
+            "w1": weights(10, 3, 3, 2),
+            "b1": rng.normal(size=10),
+            "w2": weights(10, 3, 3, 1),
+            "w3": weights(10, 1, 1, 10),
+            "w4": weights(10, 3, 3, 1),
+            "b4": rng.normal(size=10),
+            "w5": weights(9, 3, 3, 10),
+        },
+    )
+
+
 def convolutions(seed: int = 9) -> Graph:
     """conv, depthwise, max-pool, two branches joined along the channels, mean, dense, softmax, argmax."""
     rng = np.random.default_rng(seed)

@@ -14,6 +14,7 @@ from small_networks import (
     convolutions,
     nested_loops,
     recurrent,
+    separable,
     shift_register,
     two_inputs,
     two_layers,
@@ -41,6 +42,7 @@ NETWORKS = {
     "convolutions": convolutions(),
     "two_inputs": two_inputs(),
     "upsampling": upsampling(),
+    "separable": separable(),
 }
 FORMATS: dict[str, Format] = {
     "p8": Posit(8, 2),
@@ -104,7 +106,7 @@ def affine_formats(graph: Graph, x: dict[str, np.ndarray]) -> dict[str, Format]:
     return formats
 
 
-@pytest.mark.parametrize("network", ["two_layers", "branches", "convolutions"])
+@pytest.mark.parametrize("network", ["two_layers", "branches", "convolutions", "separable"])
 def test_int8_answers_what_the_host_computed(network: str, tmp_path: Path) -> None:
     graph = NETWORKS[network]
     x = samples(graph)

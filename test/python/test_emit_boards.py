@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emitted_model import INCLUDE, STRICT
-from small_networks import convolutions, recurrent, two_layers, upsampling
+from small_networks import convolutions, recurrent, separable, two_layers, upsampling
+from test_emit_bits import affine_formats, samples
 
 from minun_pio.board.bare import build_and_run, missing_tools
 from minun_pio.emit.lower import lower
@@ -65,6 +66,10 @@ CASES = {
     "convolutions-fixed": (convolutions, lambda g: uniform(g, Fixed(16, -11))),
     "convolutions-float": (convolutions, lambda g: uniform(g, Float32())),
     "recurrent-mixed": (lambda: recurrent(reverse=True), mixed),
+    "separable-posit8": (separable, lambda g: uniform(g, Posit(8, 0))),
+    "separable-mixed": (separable, mixed),
+    "separable-fixed": (separable, lambda g: uniform(g, Fixed(16, -11))),
+    "separable-int8": (separable, lambda g: affine_formats(g, samples(g))),
     "upsampling-posit8": (upsampling, lambda g: uniform(g, Posit(8, 2))),
     "upsampling-mixed": (upsampling, mixed),
     "two_layers-posit8": (two_layers, lambda g: uniform(g, Posit(8, 0))),
@@ -108,12 +113,15 @@ def test_a_model_answers_the_hosts_bits_and_fills_its_arena(case, core, memory, 
     assert high == program.arena.bytes
 
 
-def test_the_upsampling_network_runs_a_step_in_reverse():
-    graph = upsampling()
-    legal = legalise(graph, uniform(graph, Posit(8, 2)))
-    placement = place(lay_out(legal, "avr"))
+@pytest.mark.parametrize("core", ["m3", "avr"])
+@pytest.mark.parametrize("case", [c for c in CASES if c.startswith(("separable", "upsampling"))])
+def test_these_networks_run_a_step_in_reverse(case, core):
+    make, assign = CASES[case]
+    graph = make()
+    placement = place(lay_out(legalise(graph, assign(graph)), core))
     assert placement.reverse
-    assert any("true>" in s.function for s in lower(placement, "net").statements if s.kind == "call")
+    functions = [s.function for s in lower(placement, "net").statements if s.kind == "call"]
+    assert any("true>" in function for function in functions)
 
 
 def test_the_convolutions_share_bytes_of_input_and_output():
