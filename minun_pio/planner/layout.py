@@ -283,6 +283,10 @@ class _Families:
         source, target = pair.source, pair.target
         if self.spans[source][1] != time + 1 or self.spans[target][0] != time:
             return False
+        steps = self.sharing.graph.steps
+        loop = steps[pair.step].loop
+        if any(steps[k].loop[: len(loop)] != loop for k in self.sharing.touches[source]):
+            return False  # from outside the loop: the next iteration reads it again
         if any(self.spans[other][1] > time for other in self._over(source) if other != source):
             return False
         return all(self.spans[other][0] >= time for other in self._over(target))

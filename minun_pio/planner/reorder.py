@@ -105,7 +105,7 @@ class _Search:
                 for other in sharing.readers[name]:
                     if self.unit_of[other] < me:
                         needs |= 1 << self.unit_of[other]
-            if len(steps) == 1 and (in_place or overlap):
+            if len(steps) == 1 and not step.loop and (in_place or overlap):
                 for p in sharing.pairs(k):
                     saved = _saving(sharing, p, in_place, overlap)
                     if saved:

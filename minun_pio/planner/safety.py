@@ -121,9 +121,15 @@ class _Check:
         """Whether `step` may write `written` where `other` lies."""
         if self._kept(other, written):
             return True
-        if self.life[other][1] == p and other in step.inputs:
+        if self.life[other][1] == p and other in step.inputs and not self._read_again(step, other):
             return self._in_place(step, other, written) or self._distant(step, other, written)
         return False
+
+    def _read_again(self, step: GraphStep, name: str) -> bool:
+        """Whether the next iteration of a loop around `step` reads `name`, which comes from outside of it."""
+        return any(
+            s.loop[: len(step.loop)] != step.loop for s in self.steps if name in s.inputs or name in s.outputs
+        )
 
     def _kept(self, other: str, written: str) -> bool:
         """Whether the two are views of the same values, or have bytes of their own in one tensor."""

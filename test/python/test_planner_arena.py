@@ -187,6 +187,23 @@ def test_a_buffer_from_outside_a_loop_lives_through_all_of_it() -> None:
     assert arena.height == 8 + 16 + 16
 
 
+def test_what_the_next_iteration_reads_again_is_not_overwritten_by_a_loops_last_step() -> None:
+    graph = MemoryGraph(
+        tensors(in_x=8, w=16, t=16, out_y=8),
+        (
+            step("make", "in_x", "w"),
+            step("read", "w", "t", loop=("L",), in_place=((0, 0),), overlaps=(StepOverlap(0, 0, 0),)),
+            step("end", "t", "out_y"),
+        ),
+    )
+    arena = arrange(graph)
+    assert hazards(graph, placed(arena)) == []
+    assert arena.height == 16 + 16
+    same = {**arena.offsets, "w": arena.offsets["t"]}
+    found = hazards(graph, replace(placed(arena), offsets=same))
+    assert "step 'read' writes 't' over 'w', which is needed" in found
+
+
 def test_a_persistent_buffer_shares_bytes_with_nothing() -> None:
     graph = MemoryGraph(
         (*tensors(in_x=8, a=8, out_y=8), TensorBuffer("state", 8, kind="persistent")),

@@ -84,6 +84,27 @@ def test_a_loop_that_only_hands_its_state_through_is_no_step(memory, tmp_path):
     assert answered == expected
 
 
+def test_a_state_that_stays_as_it_is_outlives_the_loops_last_step(tmp_path):
+    nodes = (Node("sum", "add", ("h", "c"), ("next",)), Node("last", "relu", ("c",), ("unused",)))
+    shapes = tensors(h=(1, 2), c=(1, 2), next=(1, 2), unused=(1, 2))
+    body = Graph("body", shapes, nodes, ("h", "c"), ("next", "c", "unused"), {})
+    graph = Graph(
+        "context",
+        tensors(x=(1, 2), t=(1, 2), u=(1, 2), end=(1, 2), same=(1, 2), all=(3, 1, 2)),
+        (
+            Node("first", "tanh", ("x",), ("t",)),
+            Node("second", "neg", ("t",), ("u",)),
+            Node("loop", "scan", ("u", "t"), ("end", "same", "all"), {"steps": 3}, body),
+        ),
+        ("x",),
+        ("end",),
+        {},
+    )
+    x = np.random.default_rng(0).normal(size=(4, 1, 2))
+    answered, expected = emit(graph, uniform(graph, Posit(8, 2)), x, tmp_path).self_test()
+    assert answered == expected
+
+
 def test_a_reshape_needs_no_call_and_no_bytes():
     schedule = scheduled(branches())
     assert set(schedule.skipped) == {"fold", "unfold", "view"}
