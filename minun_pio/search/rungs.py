@@ -15,7 +15,7 @@ from minun_pio.numerics.parse import parse_format
 from minun_pio.numerics.posit import Posit
 from minun_pio.search.bracket import WIDTHS
 from minun_pio.search.space import Group, Rung, Space
-from minun_pio.simulate.assign import format_groups, real_tensors, walk
+from minun_pio.simulate.assign import Scoped, format_groups, real_tensors, walk
 from minun_pio.simulate.reference import Range
 
 LOW_SCALE_OFFSETS = (0, -1, -2)
@@ -36,7 +36,8 @@ def space_of(graph: Graph, formats: Formats, ranges: Ranges, bracketing: bool = 
 
     With `bracketing` the rungs are all of the widths {8, 9, 10, 12, 16} that the family has.
     """
-    groups = tuple(_group(graph, members) for members in format_groups(graph))
+    tensors = {scoped.name: scoped for scoped in real_tensors(graph)}
+    groups = tuple(_group(tensors, members) for members in format_groups(graph))
     names = tuple(member for group in groups for member in group.members)
     ranges = _joined(groups, ranges)
     low, high = _width(formats.low, 8), _width(formats.high, 16)
@@ -81,8 +82,7 @@ def _width(given: int | str | None, default: int) -> int | str:
     return default if given is None else given
 
 
-def _group(graph: Graph, members: tuple[str, ...]) -> Group:
-    tensors = {scoped.name: scoped for scoped in real_tensors(graph)}
+def _group(tensors: Mapping[str, Scoped], members: tuple[str, ...]) -> Group:
     elements = max(tensors[name].tensor.elements for name in members)
     return Group(members[0], members, elements, all(tensors[name].role == "constant" for name in members))
 

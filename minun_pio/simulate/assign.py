@@ -143,21 +143,23 @@ def _scan_ties(graph: Graph, node: Node, prefix: str) -> Iterator[tuple[str, str
         yield inside + body.inputs[k], inside + body.outputs[k]
 
 
+def _bodies(graph: Graph) -> list[tuple[str, Graph]]:
+    return [(inner(prefix, node), node.body) for prefix, _, node in walk(graph) if node.body is not None]
+
+
 def index_tensors(graph: Graph) -> frozenset[str]:
     """Scoped names of tensors that hold indices: integer constants, argmax outputs and what moves them."""
     found: set[str] = set()
-    for prefix, inside, node in walk(graph):
+    for prefix, _, node in walk(graph):
         if node.body is None and operator_of(node).policy == "index":
             found.update(prefix + n for n in node.outputs if n)
         for k in INDEX_INPUTS.get(node.op, ()):
             if k < len(node.inputs) and node.inputs[k]:
                 found.add(prefix + node.inputs[k])
+    for prefix, inside in [("", graph), *_bodies(graph)]:
         for name, values in inside.constants.items():
             if np.issubdtype(np.asarray(values).dtype, np.integer):
                 found.add(prefix + name)
-    for name, values in graph.constants.items():
-        if np.issubdtype(np.asarray(values).dtype, np.integer):
-            found.add(name)
     groups = _Groups()
     for a, b in ties(graph):
         groups.join(a, b)
