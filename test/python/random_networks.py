@@ -118,6 +118,36 @@ def random_network(seed: int, nodes: int = 12) -> Graph:
     return Graph("random", growing.tensors, tuple(growing.nodes), ("x",), outputs, growing.constants)
 
 
+def random_image_network(seed: int, nodes: int = 7) -> Graph:
+    """A chain of about `nodes` operators over (1, H, W, C), with joins along the channels."""
+    g = _Growing(seed)
+    chance = g.chance
+    x = g.tensor("x", 1, chance.randint(4, 7), chance.randint(4, 7), chance.randint(1, 4))
+    pads = (1, 1, 1, 1)
+    for _ in range(nodes):
+        _, h, w, c = g.tensors[x].shape
+        kind = chance.choice(["conv", "conv", "depthwise", "depthwise", "pool", "resize", "norm", "join"])
+        if kind == "conv":
+            k, out = chance.choice((1, 3)), chance.randint(1, 7)
+            attrs = {"pads": pads if k == 3 else (0, 0, 0, 0), "clip": chance.choice((None, (0.0, None)))}
+            x = g.add("conv", (x, g.constant(out, k, k, c), g.constant(out)), 1, h, w, out, **attrs)
+        elif kind == "depthwise":
+            x = g.add("conv", (x, g.constant(c, 3, 3, 1), ""), 1, h, w, c, groups=c, pads=pads)
+        elif kind == "pool":
+            op = chance.choice(("max_pool", "average_pool"))
+            x = g.add(op, (x,), 1, h, w, c, kernel=(3, 3), pads=pads)
+        elif kind == "resize" and h * w < 100:
+            mode, sizes = chance.choice(("nearest", "linear")), (1, h + chance.randint(0, 3), w + 1, c)
+            x = g.add("resize", (x,), *sizes, sizes=sizes, mode=mode)
+        elif kind == "join" and c < 12:
+            y = g.add("conv", (x, g.constant(2, 1, 1, c), ""), 1, h, w, 2)
+            x = g.add("concat", (x, y), 1, h, w, c + 2, axis=3)
+        else:
+            x = g.add("scale_shift", (x, g.constant(c), g.constant(c)), 1, h, w, c)
+    g.add("reduce_mean", (x,), 1, g.width(x), axes=(1, 2), keepdims=False)
+    return Graph("images", g.tensors, tuple(g.nodes), ("x",), (g.values[-1],), g.constants)
+
+
 def random_formats(graph: Graph, seed: int) -> dict[str, Format]:
     """Widths of one posit family at random."""
     chance = random.Random(seed)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emitted_model import emit
-from random_networks import random_formats, random_network
+from random_networks import random_formats, random_image_network, random_network
 
 from minun_pio.numerics.fixed import fixed_for_range
 from minun_pio.numerics.floats import Float32
@@ -34,6 +34,21 @@ def test_a_random_network_answers_the_hosts_bits(seed: int, tmp_path: Path) -> N
     peaks = [s.peak for s in emitted.program.arena.stages]
     assert peaks[2:] == sorted(peaks[2:], reverse=True)  # each way of sharing only lowers the peak
     assert emitted.program.arena.bytes == peaks[-1]
+
+
+REVERSING = [4, 9, 12, 15, 18, 31]  # networks in which the plan has a step in reverse
+
+
+@pytest.mark.parametrize("seed", REVERSING)
+def test_a_random_network_over_images_answers_the_hosts_bits_with_steps_in_reverse(
+    seed: int, tmp_path: Path
+) -> None:
+    graph = random_image_network(seed)
+    x = np.random.default_rng(seed).normal(size=(6, *graph.tensors["x"].shape))
+    emitted = emit(graph, random_formats(graph, seed), x, tmp_path)
+    assert emitted.placement.reverse
+    answered, expected = emitted.self_test()
+    assert answered == expected
 
 
 @pytest.mark.parametrize("seed", [0, 5, 11])
