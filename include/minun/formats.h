@@ -121,7 +121,7 @@ struct Posit {
     return static_cast<Code>(negative ? 0u - code : code);
   }
 
-  // The same from 16 leading bits, in 16-bit arithmetic; for N up to 12.
+  // The same from 16 leading bits, in 16-bit arithmetic; for N up to 16.
   static inline Code encode_16(bool negative, uint16_t significand, int exponent, bool sticky) {
     uint16_t code;
     if (exponent >= kMaxScale) {
@@ -331,7 +331,7 @@ MINUN_INLINE typename Out::Code encode64_inline(int64_t value, int exponent) {
   split.whole = negative ? 0u - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
   int8_t last = 7;
   while (split.bytes[last] == 0) --last;
-  if (Out::kHasNaR && Out::kBits <= 12) {
+  if (Out::kHasNaR && Out::kBits <= 16) {
     uint16_t high = static_cast<uint16_t>(split.bytes[last] << 8);
     uint8_t third = 0;
     if (last >= 1) high |= split.bytes[last - 1];
@@ -344,7 +344,7 @@ MINUN_INLINE typename Out::Code encode64_inline(int64_t value, int exponent) {
       third = static_cast<uint8_t>(third << 1);
       --place;
     }
-    return detail::Encode16<Out, (Out::kHasNaR && Out::kBits <= 12)>::of(negative, high, place, below || third != 0);
+    return detail::Encode16<Out, (Out::kHasNaR && Out::kBits <= 16)>::of(negative, high, place, below || third != 0);
   }
   uint32_t leading = 0;
   int8_t from = last;
