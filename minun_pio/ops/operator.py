@@ -99,7 +99,7 @@ class InputGuard(Protocol):
 
 @dataclass(frozen=True)
 class Call:
-    """One kernel call. `args` are C++ expressions in which these placeholders are filled at emission:
+    """One kernel call. In `args` (C++ expressions) and `function` these placeholders are filled:
 
     `{in0}` … pointers to the inputs (constants: their flash array), `{out0}` … to the outputs,
     `{scratch}` the scratch, `{table0}` … the tables. `{reverse}` is 'true' or 'false': the raster direction
