@@ -61,9 +61,7 @@ def start(board: str, firmware: str | os.PathLike[str], folder: str | os.PathLik
     image = Path(firmware).absolute()
     if not image.is_file():
         raise MinunError("board.no-firmware", "no such firmware; build it first", str(firmware))
-    with image.open("rb") as file:
-        if file.read(4) != b"\x7fELF":
-            raise MinunError("board.no-firmware", "not a linked firmware (an ELF file)", str(firmware))
+    _check_firmware(board, image)
     place = Path(folder).absolute()
     stop(place)
     place.mkdir(parents=True, exist_ok=True)
@@ -235,6 +233,29 @@ def _start_time(pid: int) -> int:
     except (OSError, IndexError):
         return 0
     return 0 if fields[0] in "ZX" else int(fields[19])
+
+
+def _check_firmware(board: str, image: Path) -> None:
+    """Refuses what no emulator should be given: QEMU runs anything, and tells of it only by a lock-up."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    expected = "EM_ARM" if board in QEMU_MACHINES else "EM_AVR"
+    try:
+        with image.open("rb") as file:
+            elf = ELFFile(file)
+            machine = elf["e_machine"]
+            loads = any(segment["p_type"] == "PT_LOAD" for segment in elf.iter_segments())
+    except (ELFError, OSError, ValueError):
+        raise MinunError(
+            "board.no-firmware", "not a linked firmware (a whole ELF file)", str(image)
+        ) from None
+    if machine != expected or not loads:
+        raise MinunError(
+            "board.no-firmware",
+            f"not a linked firmware for {board}: its machine is {machine}, expected {expected}",
+            str(image),
+        )
 
 
 def _end(board: VirtualBoard) -> None:

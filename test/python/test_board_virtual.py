@@ -160,10 +160,12 @@ def test_a_firmware_that_is_none_is_refused_in_one_line(tmp_path: Path) -> None:
         virtual.start("due_sim", wrong, tmp_path / "due_sim")
     wrong.write_bytes(b"\x7fELF and no more")
     for board in ("uno_sim", "due_sim"):
-        with pytest.raises(MinunError, match="ended at once") as caught:
+        with pytest.raises(MinunError, match="not a linked firmware") as caught:
             virtual.start(board, wrong, tmp_path / board)
         assert "\n" not in str(caught.value)
         assert virtual.running(tmp_path / board) is None
+    with pytest.raises(MinunError, match="for uno_sim: its machine is .*, expected EM_AVR"):
+        virtual.start("uno_sim", "/bin/sh", tmp_path / "uno_sim")
     with pytest.raises(MinunError, match="no such firmware"):
         virtual.start("due_sim", tmp_path / "absent.elf", tmp_path / "due_sim")
     with pytest.raises(MinunError, match="no virtual board 'mega'"):
