@@ -164,7 +164,7 @@ def test_a_firmware_that_is_none_is_refused_in_one_line(tmp_path: Path) -> None:
             virtual.start(board, wrong, tmp_path / board)
         assert "\n" not in str(caught.value)
         assert virtual.running(tmp_path / board) is None
-    with pytest.raises(MinunError, match="for uno_sim: its machine is .*, expected EM_AVR"):
+    with pytest.raises(MinunError, match=r"for uno_sim: its machine is .*, expected EM_AVR"):
         virtual.start("uno_sim", "/bin/sh", tmp_path / "uno_sim")
     with pytest.raises(MinunError, match="no such firmware"):
         virtual.start("due_sim", tmp_path / "absent.elf", tmp_path / "due_sim")
