@@ -51,7 +51,7 @@ def patches_at_once(groups: int, channels: int, out_channels: int) -> int:
     """How many patches of a group are in scratch together."""
     if groups == 1:
         return _LANES
-    return _CHANNELS if groups == channels == out_channels else 1
+    return min(_CHANNELS, channels) if groups == channels == out_channels else 1
 
 
 def _fixed(

@@ -36,7 +36,7 @@ def test_a_random_network_answers_the_hosts_bits(seed: int, tmp_path: Path) -> N
     assert emitted.program.arena.bytes == peaks[-1]
 
 
-REVERSING = [4, 9, 12, 15, 18, 31]  # networks in which the plan has a step in reverse
+REVERSING = [2, 3, 9, 15, 18, 26]  # networks in which the plan has a step in reverse
 
 
 @pytest.mark.parametrize("seed", REVERSING)
