@@ -151,6 +151,14 @@ class Sharing:
             return
         if any(n is not None and n != source and self.buffer(n) == source for n in step.inputs):
             return  # the step reads a part of the source once more, under another name
+        offered = [v for v in step.overlaps if v.output_index == o]
+        may = (
+            [v.input_index for v in offered]
+            if overlap is not None
+            else [n for n, m in step.in_place if m == o]
+        )
+        if any(n == source and index not in may for index, n in enumerate(step.inputs)):
+            return  # the step reads the source once more, as an input that must stay
         known = found.get((source, target), Pair(k, source, target, None, None, False))
         if overlap is None:
             same = (
@@ -159,8 +167,17 @@ class Sharing:
             )
             known = Pair(k, source, target, known.forward, known.reverse, same)
         else:
-            known = Pair(k, source, target, overlap.forward_bytes, overlap.reverse_bytes, known.same_bytes)
+            all_of_it = [v for v in offered if step.inputs[v.input_index] == source]
+            forward = _largest([v.forward_bytes for v in all_of_it])
+            reverse = _largest([v.reverse_bytes for v in all_of_it])
+            known = Pair(k, source, target, forward, reverse, known.same_bytes)
         found[source, target] = known
+
+
+def _largest(distances: list[int | None]) -> int | None:
+    """The distance that serves every input; None where one of them does not offer this direction."""
+    known = [d for d in distances if d is not None]
+    return max(known) if len(known) == len(distances) else None
 
 
 @dataclass(frozen=True)

@@ -151,16 +151,22 @@ class _Check:
         return False
 
     def _in_place(self, step: GraphStep, other: str, written: str) -> bool:
+        """Whether every input that is `other` may be the same bytes as `written`."""
         offsets = self.placed.offsets
-        return offsets[other] == offsets[written] and any(
-            step.inputs[i] == other and step.outputs[o] == written for i, o in step.in_place
-        )
+        may = {i for i, o in step.in_place if step.outputs[o] == written}
+        reads = [i for i, name in enumerate(step.inputs) if name == other]
+        return offsets[other] == offsets[written] and all(i in may for i in reads)
 
     def _distant(self, step: GraphStep, other: str, written: str) -> bool:
+        """Whether `written` keeps its distance from every input that is `other`."""
         source, target = self.placed.offsets[other], self.placed.offsets[written]
+        kept = set()
         for v in step.overlaps:
             if step.inputs[v.input_index] == other and step.outputs[v.output_index] == written:
                 if step.name in self.placed.reverse:
-                    return v.reverse_bytes is not None and target - source >= v.reverse_bytes
-                return v.forward_bytes is not None and source - target >= v.forward_bytes
-        return False
+                    far = v.reverse_bytes is not None and target - source >= v.reverse_bytes
+                else:
+                    far = v.forward_bytes is not None and source - target >= v.forward_bytes
+                if far:
+                    kept.add(v.input_index)
+        return all(i in kept for i, name in enumerate(step.inputs) if name == other)

@@ -274,6 +274,27 @@ def test_an_input_is_not_overrun_while_a_part_of_it_is_read_under_another_name()
     assert abs(arena.offsets["out_y"] - arena.offsets["ab"]) >= 60
 
 
+def test_a_tensor_that_a_step_reads_twice_is_overrun_only_where_both_inputs_may_be() -> None:
+    once = (StepOverlap(0, 0, 10, None),)
+    join = step("join", "in_x in_x", "out_y", overlaps=once)
+    graph = MemoryGraph(tensors(in_x=50, out_y=100), (join,))
+    assert arrange(graph).height == 150
+    overrun = Placed(
+        ("join",),
+        {"in_x": 50, "out_y": 0},
+        {"in_x": "arena", "out_y": "arena"},
+        {},
+        frozenset(),
+        {},
+        frozenset(),
+    )
+    assert hazards(graph, overrun)
+    both = replace(join, overlaps=(*once, StepOverlap(1, 0, 20, None)))
+    arena = arrange(MemoryGraph(graph.tensors, (both,)))
+    assert arena.offsets["in_x"] - arena.offsets["out_y"] >= 20
+    assert arena.height == 100
+
+
 def test_the_check_sees_a_write_over_what_is_still_needed() -> None:
     _, graph = nets.resnet8(False, True)
     arena = arrange(graph)
