@@ -27,10 +27,12 @@ BOARDS = ("uno_sim", "due_sim", "stm32h747_sim", "native")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     need_virtual_boards()
     folder = make_project(tmp_path_factory.mktemp("boards") / "a project", ALL_BOARDS)
-    pio(folder, "run", "-t", "upload")
-    yield folder
-    for board in BOARDS:
-        virtual.stop(virtual.board_dir(folder, board))
+    try:
+        pio(folder, "run", "-t", "upload")
+        yield folder
+    finally:
+        for board in BOARDS:
+            virtual.stop(virtual.board_dir(folder, board))
 
 
 def _samples(count: int) -> list[bytes]:
