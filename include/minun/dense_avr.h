@@ -15,27 +15,25 @@ namespace avr {
 //   row(w, count, table)            sum of products
 //   value(k)                        one value, for the exceptions
 
-// Values that count 0 in scratch and are added to each row.
-struct Large {
-  int16_t place, value;
-};
+// posit<8,0> from two, code 96, to 64, code 127: the low 7 bits, then what counts 128.
+static const uint8_t kFromTwo[64] MINUN_FLASH = {
+    0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 120, 0, 32, 64, 96, 0, 32,
+    64, 96, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+    1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 5, 6, 7, 8, 12, 16, 32};
 
-// posit<8,0>. Where weights are their codes and few magnitudes reach two, values are 8 bits: the few count 0 there and
-// are listed behind. Otherwise 16 bits.
+// posit<8,0>. Where weights are their codes, values are bytes: what magnitudes from two have above 7 bits is listed
+// behind, if few enough are so large. Otherwise values are 16 bits.
 template <class X, bool Tabled>
 struct ShortInputs {
-  static const int16_t kWide = -1;  // values are 16 bits
-  static const int16_t kNone = -2;  // a NaR
-  static const int kFew = 8;        // one in so many may be listed: more would cost as much as 16 bits
-
-  static MINUN_INLINE Large* larges(void* scratch, int count) {
-    return static_cast<Large*>(scratch) + (count + 3) / 4;
-  }
+  static const int16_t kWide = -1;     // values are 16 bits
+  static const int16_t kNone = -2;     // a NaR
+  static const int kMostListed = 250;  // and a third: more would cost as much as 16 bits
+  static const bool kBytes = !Tabled && X::kBits == 8;
 
   // How many values are listed, or kWide, or kNone.
   static MINUN_NOINLINE int16_t fill(const typename X::Code* codes, int count, void* scratch) {
-    if (!Tabled && X::kBits == 8) {
-      const int16_t listed = fill_narrow(codes, count, scratch);
+    if (kBytes) {
+      const int16_t listed = fill_bytes(codes, count, static_cast<int8_t*>(scratch));
       if (listed != kWide) return listed;
     }
     NarrowValues<X> decode;
@@ -43,59 +41,76 @@ struct ShortInputs {
     int16_t* out = static_cast<int16_t*>(scratch);
     for (int k = count; k > 0; --k) {
       const int8_t code = *codes++;
-      if (code <= one && code >= static_cast<int8_t>(-one)) {
-        *out++ = code;
-      } else {
+      int16_t value = code;
+      if (code > one || code < static_cast<int8_t>(-one)) {
         if (X::is_nar(code)) return kNone;
-        if (X::kBits == 8 && code > 0 && code < 96) {
-          *out++ = static_cast<int16_t>(2 * code - 64);
-        } else {
-          *out++ = decode(code);
-        }
+        value = X::kBits == 8 ? beyond_one(code) : decode(code);
       }
+      *out++ = value;
     }
     return kWide;
   }
 
-  // Between one and two, codes go in steps of two values. Two is code 96.
-  static int16_t fill_narrow(const typename X::Code* codes, int count, void* scratch) {
-    Large* large = larges(scratch, count);
-    int16_t listed = 0;
-    const int16_t most = count / kFew < 255 ? static_cast<int16_t>(count / kFew) : 255;
-    int8_t* out = static_cast<int8_t*>(scratch);
-    for (int k = 0; k < count; ++k) {
-      int8_t code = *codes++;
-      if (static_cast<uint8_t>(code + 64) > 128) {  // beyond one
-        if (code < 96 && code > -96) {
-          code = static_cast<int8_t>(code > 0 ? 2 * code - 64 : 2 * code + 64);
-        } else {
-          if (X::is_nar(code)) return kNone;
-          if (listed == most) return kWide;
-          large->place = static_cast<int16_t>(k);
-          large->value = NarrowValues<X>()(code);
-          ++large;
-          ++listed;
-          code = 0;
-        }
-      }
-      *out++ = code;
+  // Between one and two, codes go in steps of two values.
+  static MINUN_INLINE int16_t beyond_one(int8_t code) {
+    const uint8_t magnitude = static_cast<uint8_t>(code < 0 ? -code : code);
+    if (magnitude < 96) {
+      const uint8_t value = static_cast<uint8_t>(2 * magnitude - 64);
+      return static_cast<int8_t>(code < 0 ? -value : value);
     }
-    return listed;
+    const uint8_t* const entry = kFromTwo + (magnitude - 96);
+    const int16_t value = static_cast<int16_t>((static_cast<uint16_t>(flash_load(entry + 32) << 8) >> 1) | flash_load(entry));
+    return code < 0 ? static_cast<int16_t>(-value) : value;
+  }
+
+  static int16_t fill_bytes(const typename X::Code* codes, int count, int8_t* out) {
+    int8_t* const end = out + count;
+    uint8_t* list = reinterpret_cast<uint8_t*>(end);
+    const int8_t* next = out;
+    uint8_t room = static_cast<uint8_t>(count < 3 * kMostListed ? (count >> 2) + (count >> 4) + (count >> 6) : kMostListed);
+    const uint8_t most = room;
+    for (; out != end; ++out) {
+      int8_t code = *codes++;
+      if (static_cast<uint8_t>(code + 64) > 128) {
+        uint8_t magnitude = static_cast<uint8_t>(code < 0 ? -code : code);
+        if (magnitude < 96) {
+          magnitude = static_cast<uint8_t>(2 * magnitude - 64);
+        } else {
+          if (magnitude == 128) return kNone;
+          int skipped = static_cast<int>(out - next);
+          for (; room != 0 && skipped > 255; skipped -= 256, --room) {
+            *list++ = 255;
+            *list++ = 0;
+          }
+          if (room == 0) return kWide;
+          --room;
+          const uint8_t* const entry = kFromTwo + static_cast<uint8_t>(magnitude - 96);
+          const uint8_t above = flash_load(entry + 32);
+          *list++ = static_cast<uint8_t>(skipped);
+          *list++ = code < 0 ? static_cast<uint8_t>(-above) : above;
+          next = out + 1;
+          magnitude = flash_load(entry);
+        }
+        code = static_cast<int8_t>(code < 0 ? -magnitude : magnitude);
+      }
+      *out = code;
+    }
+    return static_cast<int16_t>(most - room);
   }
 
   // How a row is summed: bytes and words are whole turns of one assembly loop.
-  enum Kind { kBytes,
-              kWords,
+  enum Kind { kOfBytes,
+              kOfWords,
               kParts };
 
   static MINUN_INLINE uint8_t kind(int count, bool narrow) {
     if (count > kMostSteps || count % kTurn != 0 || count == 0) return kParts;
-    return narrow ? kBytes : kWords;
+    return narrow ? kOfBytes : kOfWords;
   }
   static MINUN_INLINE int32_t row(const void* values, uint8_t kind, bool narrow, const int8_t* w, int count,
                                   const uint8_t* table) {
-    if (!Tabled && kind == kBytes) return sum_8x8(static_cast<const int8_t*>(values), w, count);
-    if (kind == kWords) {
+    if (!Tabled && kind == kOfBytes) return sum_8x7(static_cast<const int8_t*>(values), w, count);
+    if (kind == kOfWords) {
       return Tabled ? sum_table_32(static_cast<const int16_t*>(values), w, table, count)
                     : sum_16x8(static_cast<const int16_t*>(values), w, count);
     }
@@ -111,7 +126,7 @@ struct ShortInputs {
     while (count - k >= kTurn) {
       const int steps = count - k > kMostSteps ? kMostSteps : (count - k) / kTurn * kTurn;
       sum += Tabled   ? sum_table_32(words + k, w + k, table, steps)
-             : narrow ? sum_8x8(bytes + k, w + k, steps)
+             : narrow ? sum_8x7(bytes + k, w + k, steps)
                       : sum_16x8(words + k, w + k, steps);
       k += steps;
     }
@@ -127,14 +142,6 @@ struct ShortInputs {
     return static_cast<int16_t>(flash_load(table + code) | (static_cast<uint16_t>(flash_load(table + 256 + code)) << 8));
   }
 };
-
-MINUN_NOINLINE inline int32_t sum_of_large(const Large* large, uint8_t count, const int8_t* w) {
-  int32_t sum = 0;
-  for (; count > 0; --count, ++large) {
-    sum += static_cast<int32_t>(large->value) * static_cast<int16_t>(flash_load(w + large->place));
-  }
-  return sum;
-}
 
 template <class Out, bool Short>
 struct Encode40 {
@@ -400,11 +407,15 @@ MINUN_NOINLINE void dense_avr_short(const typename X::Code* x, const int8_t* w, 
     const bool narrow = filled >= 0;
     const uint8_t listed = static_cast<uint8_t>(narrow ? filled : 0);
     const uint8_t kind = Inputs::kind(inputs, narrow);
+    const uint8_t* const list = static_cast<const uint8_t*>(scratch) + inputs;
     const int8_t* weights = w;
     const int32_t* added = bias;
     for (int n = outputs; n > 0; --n, weights += inputs) {
       int32_t sum = Inputs::row(scratch, kind, narrow, weights, inputs, table);
-      if (!Tabled && listed != 0) sum += avr::sum_of_large(Inputs::larges(scratch, inputs), listed, weights);
+      if (Inputs::kBytes && listed != 0) {
+        const uint32_t above = static_cast<uint32_t>(avr::sum_listed(list, weights, listed));
+        sum += static_cast<int32_t>(above << 8) >> 1;
+      }
       if (bias != 0) sum += flash_load(added++);
       *y++ = clip(RoundSum<Out>::of(sum, Unit));
     }

@@ -29,24 +29,31 @@ MINUN_INLINE int32_t joined(uint8_t a0, uint8_t a1, uint8_t a2, uint8_t a3) {
 #define MINUN_MUL_8X8                                                                            \
   "lpm r20, Z+\n ld r22, X+\n muls r20, r22\n sbc %[a2], %[z]\n add %[a0], r0\n adc %[a1], r1\n" \
   "adc %[a2], %[z]\n"
+// Four products of 8 and 7 bits fit a word.
+#define MINUN_FETCH_8X7 "lpm r20, Z+\n ld r22, X+\n muls r20, r22\n"
+#define MINUN_ADD_8X7 MINUN_FETCH_8X7 "add r24, r0\n adc r25, r1\n"
+#define MINUN_MUL_8X7_4                                                      \
+  MINUN_FETCH_8X7 "movw r24, r0\n" MINUN_ADD_8X7 MINUN_ADD_8X7 MINUN_ADD_8X7 \
+                  "add %[a0], r24\n adc %[a1], r25\n adc %[a2], %[z]\n sbrc r25, 7\n dec %[a2]\n"
 #define MINUN_MUL_16X8                                                                         \
   "lpm r20, Z+\n ld r22, X+\n ld r23, X+\n mulsu r20, r22\n sbc %[a2], %[z]\n add %[a0], r0\n" \
   "adc %[a1], r1\n adc %[a2], %[z]\n muls r20, r23\n add %[a1], r0\n adc %[a2], r1\n"
-#define MINUN_SHORT_LOOP(STEP)                                                                          \
+#define MINUN_EIGHT(STEP) STEP STEP STEP STEP STEP STEP STEP STEP
+#define MINUN_SHORT_LOOP(TURN)                                                                          \
   uint8_t a0 = 0, a1 = 0, a2 = 0, z = 0, turns = static_cast<uint8_t>(steps / kTurn);                   \
-  __asm__ volatile("1:\n" STEP STEP STEP STEP STEP STEP STEP STEP                                       \
+  __asm__ volatile("1:\n" TURN                                                                          \
                    "dec %[c]\n breq 2f\n rjmp 1b\n"                                                     \
                    "2: clr r1\n"                                                                        \
                    : [a0] "+&r"(a0), [a1] "+&r"(a1), [a2] "+&r"(a2), "+z"(w), "+x"(x), [c] "+&r"(turns) \
                    : [z] "r"(z)                                                                         \
-                   : "r20", "r22", "r23", "r0", "memory");                                              \
+                   : "r20", "r22", "r23", "r24", "r25", "r0", "memory");                                \
   return joined(a0, a1, a2, static_cast<uint8_t>((a2 & 0x80u) ? 0xFF : 0))
 #endif
 
 // 8-bit values, 8-bit weights, 24-bit sum. `steps` is a multiple of kTurn, kTurn to kMostSteps, in all of these.
 inline int32_t sum_8x8(const int8_t* x, const int8_t* w, int steps) {
 #if defined(MINUN_ASM_AVR)
-  MINUN_SHORT_LOOP(MINUN_MUL_8X8);
+  MINUN_SHORT_LOOP(MINUN_EIGHT(MINUN_MUL_8X8));
 #else
   int32_t sum = 0;
   for (int k = 0; k < steps; ++k) sum += static_cast<int32_t>(x[k]) * flash_load(w + k);
@@ -54,10 +61,41 @@ inline int32_t sum_8x8(const int8_t* x, const int8_t* w, int steps) {
 #endif
 }
 
+// The same for |value| <= 127 and |weight| <= 64.
+inline int32_t sum_8x7(const int8_t* x, const int8_t* w, int steps) {
+#if defined(MINUN_ASM_AVR)
+  MINUN_SHORT_LOOP(MINUN_MUL_8X7_4 MINUN_MUL_8X7_4);
+#else
+  return sum_8x8(x, w, steps);
+#endif
+}
+
+// Of pairs (weights to skip, value), 1 to 255 of them; 24-bit sum.
+MINUN_NOINLINE inline int32_t sum_listed(const uint8_t* pairs, const int8_t* w, uint8_t count) {
+#if defined(MINUN_ASM_AVR)
+  uint8_t a0 = 0, a1 = 0, a2 = 0;
+  const uint8_t z = 0;
+  __asm__ volatile(
+      "1: ld r20, X+\n add r30, r20\n adc r31, %[z]\n lpm r20, Z+\n ld r22, X+\n muls r20, r22\n sbc %[a2], %[z]\n"
+      "add %[a0], r0\n adc %[a1], r1\n adc %[a2], %[z]\n dec %[c]\n brne 1b\n clr r1\n"
+      : [a0] "+&r"(a0), [a1] "+&r"(a1), [a2] "+&r"(a2), "+z"(w), "+x"(pairs), [c] "+&r"(count)
+      : [z] "r"(z)
+      : "r20", "r22", "r0", "memory");
+  return joined(a0, a1, a2, static_cast<uint8_t>((a2 & 0x80u) ? 0xFF : 0));
+#else
+  int32_t sum = 0;
+  for (; count > 0; --count, pairs += 2) {
+    w += pairs[0];
+    sum += static_cast<int32_t>(static_cast<int8_t>(pairs[1])) * flash_load(w++);
+  }
+  return sum;
+#endif
+}
+
 // 16-bit values, 8-bit weights, 24-bit sum.
 inline int32_t sum_16x8(const int16_t* x, const int8_t* w, int steps) {
 #if defined(MINUN_ASM_AVR)
-  MINUN_SHORT_LOOP(MINUN_MUL_16X8);
+  MINUN_SHORT_LOOP(MINUN_EIGHT(MINUN_MUL_16X8));
 #else
   int32_t sum = 0;
   for (int k = 0; k < steps; ++k) sum += static_cast<int32_t>(x[k]) * flash_load(w + k);
@@ -66,7 +104,11 @@ inline int32_t sum_16x8(const int16_t* x, const int8_t* w, int steps) {
 }
 #if defined(MINUN_ASM_AVR)
 #undef MINUN_MUL_8X8
+#undef MINUN_FETCH_8X7
+#undef MINUN_ADD_8X7
+#undef MINUN_MUL_8X7_4
 #undef MINUN_MUL_16X8
+#undef MINUN_EIGHT
 #undef MINUN_SHORT_LOOP
 
 // The weight that code *w stands for into r21:r20, the next value into r23:r22.

@@ -250,6 +250,30 @@ def tame_cases() -> list[Case]:
     return cases
 
 
+def far_cases() -> list[Case]:
+    """posit<8,0> weights of at most one beside inputs of two and more: none, few, far apart, many, all."""
+    rng = np.random.default_rng(9)
+    x = Posit(8, 0)
+    cases = []
+    for inputs, shares in (
+        (64, (0.0, 0.05, 0.3, 0.34, 1.0)),
+        (21, (0.1, 0.4)),
+        (3, (0.5,)),
+        (700, (0.003, 0.36)),
+    ):
+        weights = x.decode(rng.integers(-64, 65, (5, inputs)).astype(x.storage))
+        for share in shares:
+            codes = rng.integers(-95, 96, (3, inputs))
+            far = rng.integers(96, 128, codes.shape) * rng.choice([-1, 1], codes.shape)
+            codes = np.where(rng.random(codes.shape) < share, far, codes)
+            codes[1, -1] = -127
+            codes[2, inputs // 2] = x.nar
+            constants = {1: weights, 2: rng.normal(0, 0.2, 5)}
+            formats: dict[int, Format] = {0: x, 1: x, 2: x}
+            cases.append(Case("dense", {0: codes.astype(x.storage)}, constants, formats, Posit(8, 2)))
+    return cases
+
+
 def tiled_cases() -> list[Case]:
     """Dense layers with little scratch: groups of rows, tiles of inputs; one group may run in place."""
     rng = np.random.default_rng(8)
@@ -280,6 +304,7 @@ def variant_of(case: Case, core: str) -> str:
 ALL["sparse"] = sparse_cases
 ALL["tame"] = tame_cases
 ALL["tiled"] = tiled_cases
+ALL["far"] = far_cases
 
 
 def test_trained_weights_get_fast_kernels_on_every_core() -> None:
@@ -301,7 +326,7 @@ def test_tiles_take_less_scratch_than_whole_rows(core: str) -> None:
 @pytest.mark.parametrize("core", ["avr", "m7"])
 def test_the_portable_twins_of_the_assembly_give_the_same_bits(core: str, tmp_path: Path) -> None:
     """Calls chosen for another core, compiled for the host: their loops in C++."""
-    cases = tame_cases() + tiled_cases()
+    cases = tame_cases() + tiled_cases() + far_cases()
     assert mismatches("host", cases, chosen_for=core, folder=tmp_path, cflags=SANITISERS) == []
 
 
@@ -326,7 +351,7 @@ def test_avr_kernels_equal_the_simulation(group: str, tmp_path: Path) -> None:
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
     cases = ALL[group]()
-    chosen = cases[::3] if group == "tame" else cases[:: max(1, len(cases) // 7)]
+    chosen = cases[::3] if group == "tame" else cases if group == "far" else cases[:: max(1, len(cases) // 7)]
     for start in range(0, len(chosen), 3):  # few at a time: program memory is small
         part = chosen[start : start + 3]
         assert mismatches("avr", part, folder=tmp_path, cflags=("-Os",), mcu="atmega1284p") == []
