@@ -11,8 +11,9 @@ from typing import Any
 from minun_pio.board.target import Target
 from minun_pio.build import arena_measures, evaluation, import_network, input_memory
 from minun_pio.config import ModelConfig, read_model
+from minun_pio.errors import MinunError
 from minun_pio.ir import Graph
-from minun_pio.lock import Entry
+from minun_pio.lock import Entry, Lookup
 from minun_pio.schedule.arena import place
 from minun_pio.schedule.layout import lay_out
 from minun_pio.search.assignment_json import assignment_from_json
@@ -21,6 +22,7 @@ from minun_pio.search.measure import SimulatedMeasure
 from minun_pio.search.rungs import space_of
 from minun_pio.search.space import Assignment, Outcome
 from minun_pio.simulate.legalise import legalise
+from minun_pio.simulate.noise import noise
 from minun_pio.simulate.run import encode_inputs
 from minun_pio.slow_path import SAMPLES, slow_paths
 
@@ -60,6 +62,33 @@ def evaluate_model(model: Path, target: Target, entry: Entry | None) -> dict[str
         "labelled": samples.y is not None,
         "accuracy_float": measure.float_accuracy,
         "rows": rows,
+    }
+
+
+def noise_of_model(model: Path, target: Target, locked: Lookup, formats: str | None) -> dict[str, Any]:
+    """What each tensor's format costs, on the first SAMPLES evaluation samples.
+
+    `formats`: 'locked' or a name of `evaluate_model`'s rows; None: the locked ones. Raises MinunError where
+    there are none of that name.
+    """
+    config = read_model(model)
+    network = import_network(config)
+    samples = evaluation(config, network).first(SAMPLES)
+    space = space_of(network, config.formats, tensor_ranges(network, calibration(config, network)))
+    choices: dict[str, Assignment] = {rung.name: rung.formats for rung in (*space.low, *space.high)}
+    choices["float32"] = space.float32.formats
+    if locked.entry is not None:
+        choices["locked"] = assignment_from_json(locked.entry.summary["assignment"])
+    name = formats or "locked"
+    if name not in choices:
+        what = locked.reason if name == "locked" else f"no formats '{formats}' here"
+        raise MinunError("evaluate.formats", f"{what}; --formats takes one of {', '.join(choices)}")
+    legal = legalise(network, choices[name])
+    return {
+        "model": config.name,
+        "formats": name,
+        "samples": len(samples),
+        "tensors": [row.to_json() for row in noise(legal, samples.x)],
     }
 
 

@@ -12,21 +12,38 @@ from tabulate import tabulate
 
 from minun_pio.cli.target import board_options, target_of
 from minun_pio.lock import find
-from minun_pio.report.text import slow_path
+from minun_pio.report.text import noisiest, slow_path
 
 
 @click.command()
 @click.argument("model", default="model.yaml", type=click.Path(path_type=Path))
 @board_options
+@click.option("--layers", is_flag=True, help="Where accuracy is lost: every tensor's noise.")
+@click.option(
+    "--formats", help="With --layers: formats of the table that this prints without. Default: locked."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def evaluate(
-    model: Path, board: str | None, core: str | None, ram: int | None, flash: int | None, as_json: bool
+    model: Path,
+    board: str | None,
+    core: str | None,
+    ram: int | None,
+    flash: int | None,
+    layers: bool,
+    formats: str | None,
+    as_json: bool,
 ) -> None:
     """Measure MODEL (default: model.yaml) on its evaluation samples, exactly as the board computes."""
-    from minun_pio.evaluating import evaluate_model
+    from minun_pio.evaluating import evaluate_model, noise_of_model
 
     target = target_of(board, core, ram, flash)
-    found = evaluate_model(model.absolute(), target, find(model.absolute(), target.key).entry)
+    locked = find(model.absolute(), target.key)
+    if formats is not None and not layers:
+        raise click.UsageError("--formats chooses what --layers shows; add --layers.")
+    if layers:
+        _print_noise(noise_of_model(model.absolute(), target, locked, formats), as_json)
+        return
+    found = evaluate_model(model.absolute(), target, locked.entry)
     if as_json:
         click.echo(json.dumps(found, indent=1))
         return
@@ -39,3 +56,31 @@ def evaluate(
     click.echo(tabulate(rows, headers=["formats", word, "arena B", "constants B"], disable_numparse=True))
     if found["slow_path"]:
         click.echo("\n".join(slow_path(found["slow_path"])))
+
+
+def _print_noise(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+        return
+    click.echo(f"{found['model']}: {found['formats']}, {found['samples']} samples; signal to noise in dB")
+    headers = ["tensor", "format", "role", "least", "greatest", "own", "total", "clipped %", "to zero %"]
+    rows = [
+        [
+            row["tensor"],
+            row["format"],
+            row["role"],
+            f"{row['low']:.3g}",
+            f"{row['high']:.3g}",
+            _decibels(row["own_db"]),
+            _decibels(row["total_db"]),
+            *(f"{100 * row[share]:.2f}" if row[share] else "" for share in ("clipped", "zeroed")),
+        ]
+        for row in found["tensors"]
+    ]
+    right = ("left",) * 3 + ("right",) * 6
+    click.echo(tabulate(rows, headers=headers, disable_numparse=True, colalign=right))
+    click.echo("\n".join(noisiest(found["tensors"])))
+
+
+def _decibels(ratio: float | str | None) -> str:
+    return "" if ratio is None else ratio if isinstance(ratio, str) else f"{ratio:.1f}"

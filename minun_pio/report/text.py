@@ -71,6 +71,15 @@ def slow_path_cells(row: Mapping[str, Any]) -> list[str]:
     return [str(row["layer"]), str(row["variant"]), str(row["decisions"]), share]
 
 
+def noisiest(tensors: Sequence[Mapping[str, Any]], most: int = 3) -> list[str]:
+    """The tensors whose own rounding costs most, and those that hold NaR, from `Noise.to_json` rows."""
+    ranked = sorted((t for t in tensors if isinstance(t["own_db"], float)), key=lambda t: float(t["own_db"]))
+    named = [f"{t['tensor']} ({t['format']}, {t['own_db']:.1f} dB)" for t in ranked[:most]]
+    lines = [f"most noise of their own: {', '.join(named)}"] if named else []
+    bad = [f"{t['tensor']} ({100 * t['nar']:.2f} %)" for t in tensors if t["nar"]]
+    return lines + ([f"not a real: {', '.join(bad)}"] if bad else [])
+
+
 def step_names(statements: tuple[Statement, ...]) -> list[str]:
     """A name for every step of the plan: the operator of a call, 'copy'; '' for a step that needs no call."""
     found: dict[int, str] = {}

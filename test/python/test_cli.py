@@ -153,6 +153,17 @@ def test_evaluate_sets_the_formats_beside_uniform_ones_and_float32(digits: Path)
     assert rows["posit<8,0>"]["constant_bytes"] * 4 == rows["float32"]["constant_bytes"]
 
 
+def test_evaluate_layers_shows_the_tensors_of_the_chosen_formats(digits: Path) -> None:
+    flags = ("evaluate", "cnn/model.yaml", "--board", "due", "--layers")
+    locked = {row["tensor"]: row for row in minun_json(digits, *flags)["tensors"]}
+    assert locked["scores"]["format"] == "posit<16,1>"
+    assert locked["image"]["own_db"] == "exact"  # multiples of 1/16
+    narrow = {row["tensor"]: row for row in minun_json(digits, *flags, "--formats", "posit<8,2>")["tensors"]}
+    assert narrow["scores"]["own_db"] < locked["scores"]["own_db"] - 20
+    line = failure(digits, *flags, "--formats", "posit<8,1>")
+    assert "no formats 'posit<8,1>' here; --formats takes one of posit<8,0>, posit<8,2>" in line
+
+
 def test_search_shows_strategies_side_by_side_within_the_limit_and_leaves_the_lock_alone(
     digits: Path,
 ) -> None:
