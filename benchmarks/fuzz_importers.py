@@ -137,7 +137,10 @@ def with_atheris(minutes: float) -> None:
         else:
             try_onnx(data[1:])
 
-    options = [f"-max_total_time={int(60 * minutes)}", "-rss_limit_mb=2048", f"-timeout={CASE_SECONDS}"]
+    options = [
+        *(f"-max_total_time={int(60 * minutes)}", "-rss_limit_mb=2048", f"-timeout={CASE_SECONDS}"),
+        *(f"-artifact_prefix={corpus.parent}/fuzz-", "-print_final_stats=1"),
+    ]
     atheris.Setup([sys.argv[0], *options, str(corpus)], one)
     atheris.Fuzz()
 

@@ -13,6 +13,9 @@ from minun_pio.ir import Node, Shape
 from minun_pio.ops.shapes import refuse
 from minun_pio.planner import raster
 
+_LARGEST = (1 << 15) - 1
+"""Of a window's numbers: more than any image that a board holds."""
+
 
 @dataclass(frozen=True)
 class Window:
@@ -80,12 +83,19 @@ class Window:
         """What an average divides by, (out_h, out_w)."""
         counts = []
         for axis in (0, 1):
-            _, present = self.rows(axis)
-            if self.count_include_pad:
-                starts = np.arange(self.out_shape[1 + axis]) * self.strides[axis]
-                indices = starts[:, None] + np.arange(self.kernel[axis])[None, :] * self.dilations[axis]
-                present = indices < self.shape[1 + axis] + self.pads[axis] + self.pads[axis + 2]
-            counts.append(present.sum(axis=1))
+            before, after = self.pads[axis], self.pads[axis + 2]
+            low, high = (
+                (-before, self.shape[1 + axis] + after)
+                if self.count_include_pad
+                else (0, self.shape[1 + axis])
+            )
+            starts = np.arange(self.out_shape[1 + axis]) * self.strides[axis] - before
+            # positions of the kernel before `low` and before `high`
+            first, end = (
+                np.clip(-((starts - edge) // self.dilations[axis]), 0, self.kernel[axis])
+                for edge in (low, high)
+            )
+            counts.append(end - first)
         return np.asarray(counts[0][:, None] * counts[1][None, :], dtype=np.int64)
 
 
@@ -100,6 +110,10 @@ def window_of(node: Node, shape: Shape) -> Window:
     top, left, bottom, right = (int(pad) for pad in attrs.get("pads") or (0, 0, 0, 0))
     if min(*kernel, *strides, *dilations) < 1 or min(top, left, bottom, right) < 0:
         raise refuse(node, f"kernel {kernel}, strides {strides}, dilations {dilations} must be positive")
+    if max(*kernel, *strides, *dilations, top, left, bottom, right) > _LARGEST:
+        raise refuse(
+            node, f"kernel {kernel}, strides {strides}, dilations {dilations}: at most {_LARGEST:,} each"
+        )
     extents = []
     for axis, (before, after) in enumerate(((top, bottom), (left, right))):
         reach = (kernel[axis] - 1) * dilations[axis] + 1

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
+import tflite
 from hostile_files import damage, sound_onnx, try_onnx, try_tflite
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx_models import model, node
 from test_importer_tflite import convolutional
+from tflite_models import File
 
 from minun_pio.importers.onnx.convert import HANDLERS
 from minun_pio.importers.onnx.folding import FOLDABLE
@@ -47,6 +51,26 @@ def test_a_damaged_tflite_file_is_one_line(changes: list[tuple[int, int]], cut: 
 def test_random_bytes_are_one_line(content: bytes) -> None:
     try_onnx(content)
     try_tflite(b"\x1c\0\0\0TFL3" + content)
+
+
+def test_a_node_without_outputs_and_shape_limits_that_are_no_numbers_are_one_line() -> None:
+    for broken in (
+        node("Shape", ["x"], []),
+        node("Shape", ["x"], ["y"], start=[1, 2]),
+        node("Relu", ["x"], []),
+    ):
+        assert not try_onnx(model([broken], {"x": [2, 3]}, ["y"], {}, 17).SerializeToString())
+
+
+def test_a_pooling_window_of_millions_is_one_line_at_once() -> None:
+    """The interpreter's SAME padding would make room for it."""
+    file = File()
+    x, y = file.tensor("x", (1, 7, 6, 3)), file.tensor("y", (1, 4, 3, 3))
+    size = {"FilterHeight": 3, "FilterWidth": 1 << 26, "StrideH": 2, "StrideW": 2}
+    file.operator(tflite.BuiltinOperator.AVERAGE_POOL_2D, [x], [y], "Pool2DOptions", **size)
+    started = time.monotonic()
+    assert not try_tflite(file.bytes([x], [y]))
+    assert time.monotonic() - started < 2
 
 
 OPERATORS = sorted({*HANDLERS, *FOLDABLE, "Shape", "Size", "Einsum", "Loop"})

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -203,8 +204,11 @@ def run(ctx: Context, graph: OnnxGraph) -> None:
     """Convert all nodes of `graph` into the context's builder."""
     ctx.values.update(graph.constants)
     for node in graph.nodes:
-        if _by_shape(ctx, node) or _folded(ctx, node):
-            continue
+        if not node.outputs:
+            raise ctx.refusal(node, "it has no outputs", "export the model again", "onnx.malformed")
+        with _damage(ctx, node):
+            if _by_shape(ctx, node) or _folded(ctx, node):
+                continue
         handler = HANDLERS.get(node.op)
         if handler is None:
             unknown = next((n for n in node.inputs if n and n not in ctx.values), "")
@@ -216,16 +220,8 @@ def run(ctx: Context, graph: OnnxGraph) -> None:
             )
         watched = _Watched(node.attrs)
         node = replace(node, attrs=watched)
-        try:
-            with np.errstate(all="ignore"):
-                made = handler(ctx, node)
-        except DAMAGE as error:
-            raise ctx.refusal(
-                node,
-                f"its inputs or attributes do not fit together ({type(error).__name__})",
-                "export the model again",
-                "onnx.malformed",
-            ) from None
+        with _damage(ctx, node):
+            made = handler(ctx, node)
         strange = sorted(set(node.attrs) - watched.read - _WITHOUT_EFFECT)
         if strange:
             raise ctx.refusal(
@@ -243,6 +239,21 @@ def run(ctx: Context, graph: OnnxGraph) -> None:
         for output in missing:
             if ctx.uses.get(output) and output not in ctx.codes:
                 raise ctx.refusal(node, f"its output '{output}' is not made at inference", "do not use it")
+
+
+@contextmanager
+def _damage(ctx: Context, node: OnnxNode) -> Iterator[None]:
+    """What goes wrong inside is the file's fault, in one line."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except DAMAGE as error:
+        raise ctx.refusal(
+            node,
+            f"its inputs or attributes do not fit together ({type(error).__name__})",
+            "export the model again",
+            "onnx.malformed",
+        ) from None
 
 
 class _Watched(dict[str, Any]):
