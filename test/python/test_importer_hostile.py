@@ -55,9 +55,9 @@ def test_random_bytes_are_one_line(content: bytes) -> None:
 
 def test_a_node_without_outputs_and_shape_limits_that_are_no_numbers_are_one_line() -> None:
     for broken in (
-        node("Shape", ["x"], []),
+        node("Shape", ["x"], [], "n"),
         node("Shape", ["x"], ["y"], start=[1, 2]),
-        node("Relu", ["x"], []),
+        node("Relu", ["x"], [], "n"),
     ):
         assert not try_onnx(model([broken], {"x": [2, 3]}, ["y"], {}, 17).SerializeToString())
 
