@@ -8,7 +8,7 @@ the kernel flipped; `Geometry` describes that convolution, and `transposed` says
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from minun_pio.ir import Node, Shape
 from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.format import Codes, Format, element_bytes
+from minun_pio.numerics.operand import Window
+from minun_pio.ops.avr_conv_kernels import choose_avr_conv, gathered_elements, is_depthwise
 from minun_pio.ops.conv_kernels import choose_conv, patches_at_once
 from minun_pio.ops.dense_kernels import Chosen
 from minun_pio.ops.linear import (
@@ -63,6 +65,15 @@ class Geometry:
     @property
     def out_shape(self) -> Shape:
         return (1, self.out_height, self.out_width, self.out_channels)
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Shape of the weights."""
+        return (self.out_channels, *self.kernel, self.channels // self.groups)
+
+    @property
+    def window(self) -> Window:
+        return Window(self.kernel, self.strides, self.pads, self.dilations)
 
     @property
     def cpp(self) -> str:
@@ -173,6 +184,10 @@ def checked(node: Node, geometry: Geometry) -> Geometry:
 def chosen_kernel(binding: Binding, geometry: Geometry, weights: NDArray[Any] | None) -> Chosen | None:
     """The fast kernel for these constants, if there is one."""
     values = np.asarray(binding.constants[1] if weights is None else weights)
+    if _for_avr(binding, geometry):
+        chosen = choose_avr_conv(binding, geometry.cpp, geometry.window, geometry.groups, values)
+        if chosen is not None:
+            return chosen
     return choose_conv(binding, geometry.cpp, geometry.taps, geometry.patch_elements, geometry.groups, values)
 
 
@@ -184,7 +199,9 @@ def conv_traits(binding: Binding, geometry: Geometry, weights: NDArray[Any] | No
         per_element = unpacked_bytes(fmt)
     chosen = chosen_kernel(binding, geometry, weights)
     scratch = geometry.patch_elements * per_element if chosen is None else chosen.scratch_bytes
-    if fast_quantised(binding):
+    if fast_quantised(binding) and _for_avr(binding, geometry):
+        scratch = gathered_elements(geometry.groups, geometry.weights)
+    elif fast_quantised(binding):
         scratch *= patches_at_once(geometry.groups, geometry.channels, geometry.out_channels)
     widths = (element_bytes(fmt), element_bytes(binding.out_formats[0]))
     if geometry.transposed:
@@ -237,6 +254,11 @@ def fast_quantised(binding: Binding) -> bool:
     return x.width == 8 and w.width == 8
 
 
+def _for_avr(binding: Binding, geometry: Geometry) -> bool:
+    """Whether a kernel of minun/conv_avr.h serves, if there is one for the formats."""
+    return binding.core == "avr" and not geometry.transposed
+
+
 def code_table(values: NDArray[Any], fmt: Format) -> Table:
     """A constant's codes as a table of the format's code type."""
     codes = encoded(values, fmt)
@@ -268,16 +290,24 @@ def _emit_quantised(binding: Binding, geometry: Geometry, weights: NDArray[Any] 
     if fast:
         header, function = "minun/conv_fast.h", f"conv_quantised8<{out.cpp}"
         grouped = ", false" if geometry.groups == 1 else ", true"
-    return Call(
+    operands = ("{in0}", "{in1}", "{table0}", "{out0}", "{scratch}", geometry.cpp, str(x.zero_point))
+    requantise = requantise_argument(binding.node, x, w, out, multipliers, 1)
+    call = Call(
         header=header,
         function=f"minun::{function}, {geometry.taps}{grouped}>",
-        args=(
-            *("{in0}", "{in1}", "{table0}", "{out0}", "{scratch}", geometry.cpp, str(x.zero_point)),
-            requantise_argument(binding.node, x, w, out, multipliers, 1),
-        ),
+        args=(*operands, requantise),
         tables=(folded_bias(x, codes, bias_codes), multipliers, shifts),
         constant_codes={} if weights is None else {1: codes_table(codes)},
         variant="quantised",
+    )
+    if not (fast and _for_avr(binding, geometry)):
+        return call
+    depthwise = is_depthwise(geometry.groups, geometry.weights)
+    return replace(
+        call,
+        header="minun/conv_avr.h",
+        function=f"minun::conv_avr_quantised8<{out.cpp}, {str(depthwise).lower()}>",
+        args=(*operands, requantise, "{reverse}"),
     )
 
 

@@ -13,7 +13,7 @@ from minun_pio.numerics.format import Codes, Format
 from minun_pio.numerics.posit import Posit
 from minun_pio.ops.guards import Guard
 from minun_pio.ops.linear import clip_argument, encoded, optional
-from minun_pio.ops.operator import Binding, Call, Table
+from minun_pio.ops.operator import Binding, Call, InputGuard, Table
 from minun_pio.ops.proofs import (
     Exact,
     finest_unit,
@@ -42,7 +42,7 @@ class Chosen:
     tables: tuple[Table, ...] = ()
     scratch_bytes: int = 0
     header: str = "minun/dense_fast.h"
-    guard: Guard | None = None  # None: no input takes the exact sums
+    guard: InputGuard | None = None  # None: no input takes the exact sums
     gathered: bool = True  # the kernel reads a row of inputs whole before it writes that row's outputs
 
     def call(self) -> Call:

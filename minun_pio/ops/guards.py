@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minun_pio.numerics.format import Codes
+from minun_pio.numerics.operand import Window, patches
 from minun_pio.numerics.posit import Posit
 from minun_pio.ops.proofs import LongPlan
 
@@ -52,6 +53,24 @@ class Guard:
             index = rows.astype(np.int64) & ((1 << (8 * rows.dtype.itemsize)) - 1)
             slow &= ~self.known[index].all(axis=1)
         return np.asarray(slow)
+
+
+@dataclass(frozen=True)
+class GuardOfPatches:
+    """A convolution that decides anew for each output position and group; `codes` (samples, 1, H, W, C)."""
+
+    guard: Guard  # of a patch
+    window: Window
+    groups: int
+
+    def trips(self, codes: Codes) -> Bools:
+        images = np.split(codes[:, 0], self.groups, axis=-1)
+        found = [
+            self.guard.trips(patches(image[sample], self.window))
+            for image in images
+            for sample in np.arange(len(codes))[:, None]
+        ]
+        return np.concatenate(found)
 
 
 @lru_cache(maxsize=16)
