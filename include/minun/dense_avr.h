@@ -63,6 +63,23 @@ struct ShortInputs {
     return code < 0 ? static_cast<int16_t>(-value) : value;
   }
 
+  // Copies codes up to one, which are their values, and stops at another.
+  static MINUN_INLINE int8_t* take_small(const typename X::Code*& codes, int8_t* out, const int8_t* end) {
+#if defined(MINUN_ASM_AVR)
+    __asm__ volatile(
+        "rjmp 2f\n"
+        "1: ld r20, X+\n mov r21, r20\n subi r21, 0xC0\n cpi r21, 129\n brsh 3f\n st Z+, r20\n"
+        "2: cp r30, %A[e]\n cpc r31, %B[e]\n brne 1b\n rjmp 4f\n"
+        "3: sbiw r26, 1\n 4:\n"
+        : "+x"(codes), "+z"(out)
+        : [e] "r"(end)
+        : "r20", "r21", "memory");
+#else
+    while (out != end && static_cast<uint8_t>(*codes + 64) <= 128) *out++ = *codes++;
+#endif
+    return out;
+  }
+
   static int16_t fill_bytes(const typename X::Code* codes, int count, int8_t* out) {
     int8_t* const end = out + count;
     uint8_t* list = reinterpret_cast<uint8_t*>(end);
@@ -70,6 +87,8 @@ struct ShortInputs {
     uint8_t room = static_cast<uint8_t>(count < 3 * kMostListed ? (count >> 2) + (count >> 4) + (count >> 6) : kMostListed);
     const uint8_t most = room;
     for (; out != end; ++out) {
+      out = take_small(codes, out, end);
+      if (out == end) break;
       int8_t code = *codes++;
       if (static_cast<uint8_t>(code + 64) > 128) {
         uint8_t magnitude = static_cast<uint8_t>(code < 0 ? -code : code);
