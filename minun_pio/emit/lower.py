@@ -157,7 +157,7 @@ class _Lowering:
             raise KeyError(match.group(0))
 
         def filled(text: str) -> str:
-            return re.sub(r"\{([a-z]+)([0-9]*)\}", value, text)
+            return re.sub(r"\{(?!nullptr\})([a-z]+)([0-9]*)\}", value, text)
 
         try:
             args = tuple(filled(arg) for arg in call.args)

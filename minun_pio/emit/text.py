@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 import struct
 from collections.abc import Iterable, Sequence
 
@@ -70,13 +71,18 @@ def comment(text: str, indent: int = 0) -> list[str]:
     lines: list[str] = []
     line = ""
     room = WIDTH - indent - 3
-    for word in " ".join(text.split()).split(" "):
+    for word in " ".join(_unspliced(text).split()).split(" "):
         if line and len(line) + 1 + len(word) > room:
             lines.append(line)
             line = ""
         line += (" " if line else "") + word
     lines.append(line)
     return [" " * indent + "// " + item for item in lines]
+
+
+def _unspliced(text: str) -> str:
+    """Without what would join a comment with the line after it: a network may be named so."""
+    return re.sub(r"\?{2,}/", "?/", text).replace("\\", "/")
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -88,7 +94,7 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
             cell if k + 1 == len(row) else cell.rjust(width)
             for k, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        lines.append("//   " + "  ".join(cells).rstrip())
+        lines.append("//   " + _unspliced("  ".join(cells)).rstrip())
     return lines
 
 

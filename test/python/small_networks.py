@@ -29,6 +29,23 @@ def two_layers(seed: int = 0) -> Graph:
     )
 
 
+def wide() -> Graph:
+    """dense 256 -> 8, relu, dense 8 -> 2: the scratch of the first sets the arena's peak."""
+    rng = np.random.default_rng(11)
+    return Graph(
+        "wide",
+        tensors(x=(1, 256), w=(8, 256), b=(8,), h=(1, 8), r=(1, 8), w2=(2, 8), y=(1, 2)),
+        (
+            Node("fc1", "dense", ("x", "w", "b"), ("h",)),
+            Node("act", "relu", ("h",), ("r",)),
+            Node("fc2", "dense", ("r", "w2", ""), ("y",)),
+        ),
+        ("x",),
+        ("y",),
+        {"w": rng.normal(size=(8, 256)) / 16, "b": rng.normal(size=8), "w2": rng.normal(size=(2, 8))},
+    )
+
+
 def recurrent(
     steps: int = 5,
     reverse: bool = False,

@@ -30,7 +30,7 @@ from minun_pio.emit.program import (
     from_json,
     to_json,
 )
-from minun_pio.emit.text import literal
+from minun_pio.emit.text import comment, literal, table
 from minun_pio.emit.write import write, write_shared
 from minun_pio.errors import MinunError
 from minun_pio.ir import Graph, Node
@@ -150,6 +150,12 @@ def test_generated_code_is_formatted(tmp_path: Path):
     command = ["clang-format", f"--style=file:{style}", "--dry-run", "-Werror"]
     done = subprocess.run([*command, *[str(tmp_path / n) for n in files]], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:3000]
+
+
+def test_no_name_in_a_network_joins_a_comment_with_the_code_after_it():
+    for name in ("x \\", "x \\ ", "x ??/", "x ????/", "a " * 60 + "\\ b"):
+        for line in (*comment(name), *table([["1", name]])):
+            assert not line.rstrip().endswith(("\\", "??/"))
 
 
 @pytest.mark.parametrize("name", ["Digits", "int", "a__b", "9lives", "", "std", "x" * 41, "a-b", "minun"])
