@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from minun_pio.board.target import Target
 from minun_pio.budgets import check_accuracy, check_flash, check_ram
 from minun_pio.config.dataset import Samples, load_samples
-from minun_pio.config.model import Memory, ModelConfig, flash_budget, ram_budget
+from minun_pio.config.model import Data, Memory, ModelConfig, flash_budget, ram_budget
 from minun_pio.emit.lower import lower
 from minun_pio.emit.program import Program
+from minun_pio.heartbeat import Tell
 from minun_pio.ir import Graph
 from minun_pio.report.lines import summary_line
-from minun_pio.schedule.arena import estimate_bytes, place
+from minun_pio.schedule.arena import Placement, estimate_bytes, place
 from minun_pio.schedule.layout import InputMemory, lay_out
 from minun_pio.schedule.traits import TraitsOf
 from minun_pio.search.assignment_json import assignment_json
-from minun_pio.search.choose import calibration, choose, classes_of
+from minun_pio.search.choose import calibration, choose, classes_of, is_binary
 from minun_pio.search.measure import agreement
 from minun_pio.search.space import Assignment, Outcome
 from minun_pio.simulate.assign import scoped_tensors
@@ -32,6 +34,7 @@ from minun_pio.simulate.run import Cache, encode_inputs, run_codes
 from minun_pio.slow_path import SAMPLES, slow_paths
 
 SELF_TEST_SAMPLES = 16
+FLASH_SEARCHES = 3  # at most, where constants, tables and code together are over the flash budget
 SEARCH_TIMEOUT_S = 0.25  # of each stage's placement while formats are searched; the final plan has its own
 
 Choose = Callable[..., Outcome]
@@ -56,34 +59,65 @@ class Accuracy:
 
 
 def compile_model(
-    config: ModelConfig, target: Target, *, graph: Graph | None = None, search: Choose = choose
+    config: ModelConfig,
+    target: Target,
+    *,
+    graph: Graph | None = None,
+    search: Choose | None = None,
+    tell: Tell = lambda what: None,
 ) -> Built:
     """The program of a model for a board. Raises MinunError when a budget is not met or anything is wrong.
 
     `graph`: the network when it is already imported. `search`: (config, graph, board RAM, board flash, arena
-    lower bound, packed arena) -> Outcome.
+    lower bound, packed arena) -> Outcome; `choose` by default. `tell` hears what is being done.
     """
     network = import_network(config) if graph is None else graph
-    memory = input_memory(config.memory)
-    bound, packed_bytes = arena_measures(network, target.core, config.memory)
-    outcome = search(config, network, target.ram_bytes, target.flash_bytes, bound, packed_bytes)
-    legal = legalise(network, outcome.assignment)
-    placement = place(lay_out(legal, target.core, memory), config.memory)
     samples = evaluation(config, network)
     cache: Cache = {}
+    found = _fitted(config, target, network, samples, cache, search or partial(choose, tell=tell), tell)
+    outcome, legal, placement, program = found
+    tell("measuring the evaluation samples")
     accuracy = measure(network, legal, samples, cache)
-    first = samples.first(SELF_TEST_SAMPLES)
-    program = lower(
-        placement, config.name, input_codes=encode_inputs(network, legal.formats, first.x), cache=cache
-    )
     ram, flash = ram_budget(config, target.ram_bytes), flash_budget(config, target.flash_bytes)
-    check_ram(config, program, ram)
-    check_flash(config, program, flash)
-    check_accuracy(config, accuracy.host, accuracy.float32)
+    check_ram(config, program, ram, target.ram_bytes)
+    check_flash(config, program, flash, target.flash_bytes)
+    check_accuracy(config, accuracy.host, accuracy.float32, accuracy.labelled)
     summary = summarise(config, target, program, outcome, accuracy, ram, flash, network)
     inputs = encode_inputs(network, legal.formats, samples.first(SAMPLES).x)
     summary["slow_path"] = [found.to_json() for found in slow_paths(placement.schedule, legal, inputs, cache)]
     return Built(program, summary)
+
+
+def _fitted(
+    config: ModelConfig,
+    target: Target,
+    network: Graph,
+    samples: Samples,
+    cache: Cache,
+    search: Choose,
+    tell: Tell,
+) -> tuple[Outcome, Legal, Placement, Program]:
+    """A search and the program of what it found. The search knows the constants' bytes only: where tables and
+    code take the program over the flash budget, it is asked again with what they leave."""
+    bound, packed_bytes = arena_measures(network, target.core, config.memory)
+    flash, limited = flash_budget(config, target.flash_bytes), config
+    codes_of = samples.first(SELF_TEST_SAMPLES).x
+    notes: tuple[str, ...] = ()
+    for _ in range(FLASH_SEARCHES):
+        outcome = search(limited, network, target.ram_bytes, target.flash_bytes, bound, packed_bytes)
+        outcome = replace(outcome, notes=(*outcome.notes, *notes))
+        legal = legalise(network, outcome.assignment)
+        tell("placing the arena")
+        placement = place(lay_out(legal, target.core, input_memory(config.memory)), config.memory)
+        codes = encode_inputs(network, legal.formats, codes_of)
+        program = lower(placement, config.name, input_codes=codes, cache=cache)
+        over = 0 if flash is None else program.flash.total - flash
+        room = outcome.flash_bytes - over
+        if over <= 0 or room <= 0 or not outcome.promoted:
+            break
+        limited = replace(config, budgets=replace(config.budgets, flash=room))
+        notes = (f"tables and code leave {room} B of the flash budget for constants",)
+    return outcome, legal, placement, program
 
 
 ArenaMeasure = Callable[[Assignment], int]
@@ -126,7 +160,7 @@ def evaluation(config: ModelConfig, graph: Graph) -> Samples:
     if config.data.evaluation is None:
         return calibration(config, graph)
     shapes = {name: graph.tensors[name].shape for name in graph.inputs}
-    return load_samples(config, "evaluation", shapes, classes_of(graph))
+    return load_samples(config, "evaluation", shapes, classes_of(graph), is_binary(graph))
 
 
 def measure(graph: Graph, legal: Legal, samples: Samples, cache: Cache | None = None) -> Accuracy:
@@ -188,6 +222,7 @@ def summarise(
             "host": accuracy.host,
             "float32": accuracy.float32,
             "labelled": accuracy.labelled,
+            "random": config.data == Data(),
         },
         "search": outcome.to_json(),
         "assignment": assignment_json(outcome.assignment),

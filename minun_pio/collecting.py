@@ -95,6 +95,7 @@ def collect_model(
 
     The firmware must be of the same build. `progress` gets the number done and the number of all.
     """
+    image = None if elf is None else read_image(elf)
     wanted = expected(model, target, samples)
     count = len(wanted.inputs)
     found = collect(
@@ -105,4 +106,4 @@ def collect_model(
         progress=None if progress is None else lambda done: progress(done, count),
     )
     wrong = tuple(mismatches(found.records, wanted.outputs))
-    return Collected(board or target.name, wanted, found, wrong, None if elf is None else read_image(elf))
+    return Collected(board or target.name, wanted, found, wrong, image)

@@ -12,6 +12,7 @@ from minun_pio.board.target import Target
 from minun_pio.build import arena_measures, evaluation, import_network, input_memory
 from minun_pio.config import ModelConfig, read_model
 from minun_pio.errors import MinunError
+from minun_pio.heartbeat import Tell
 from minun_pio.ir import Graph
 from minun_pio.lock import Entry, Lookup
 from minun_pio.schedule.arena import place
@@ -93,11 +94,11 @@ def noise_of_model(model: Path, target: Target, locked: Lookup, formats: str | N
 
 
 def search_model(
-    model: Path, target: Target, strategies: Sequence[str], ram: int | None
+    model: Path, target: Target, strategies: Sequence[str], ram: int | None, tell: Tell | None = None
 ) -> tuple[ModelConfig, Graph, list[Outcome]]:
     """The outcome of each strategy on the calibration samples; the lock file is not touched.
 
-    `ram`: bytes that the search may use, in place of model.yaml's.
+    `ram`: bytes that the search may use, in place of model.yaml's. `tell` hears how far it is.
     """
     config = read_model(model)
     network = import_network(config)
@@ -106,5 +107,5 @@ def search_model(
     for strategy in strategies or (config.search.strategy,):
         search = replace(config.search, strategy=strategy, ram=config.search.ram if ram is None else ram)
         wanted = replace(config, search=search)
-        outcomes.append(choose(wanted, network, target.ram_bytes, target.flash_bytes, bound, packed))
+        outcomes.append(choose(wanted, network, target.ram_bytes, target.flash_bytes, bound, packed, tell))
     return config, network, outcomes

@@ -56,9 +56,14 @@ def write_whole(path: Path, content: bytes) -> bool:
         pass
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:  # it would name the temporary file
+        _replace(path, content)
+    except OSError as error:  # it would name the temporary file, or none
         raise OSError(error.errno, error.strerror, str(path)) from None
+    return True
+
+
+def _replace(path: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
@@ -68,4 +73,3 @@ def write_whole(path: Path, content: bytes) -> bool:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    return True

@@ -19,6 +19,7 @@ from minun_pio.board.target import Target
 from minun_pio.board.vectors import split, to_bytes, vectors
 from minun_pio.errors import MinunError
 from minun_pio.filelock import write_whole
+from minun_pio.heartbeat import heartbeat
 from minun_pio.lock import Entry, digests_of, find, lock_path, save
 from minun_pio.stamp import Generation, up_to_date, write_stamp
 
@@ -65,6 +66,9 @@ def generate(
     as it was then.
     """
     models = [Path(model).absolute() for model in models]
+    for k, model in enumerate(models):
+        if model in models[:k]:
+            raise MinunError("config.duplicate-name", "is named twice; name it once", model.name)
     if stamp_file is not None and not renew:
         done = up_to_date(models, target.key, stamp_file)
         if done is not None:
@@ -128,7 +132,8 @@ def _compiled(model: Path, target: Target, renew: bool, say: Say) -> _Compiled:
         inputs |= {f"external {location}": file for location, file in found_files.items()}
     digests = {**digests_of(model, inputs), **digests}
     say(f"{model.name}: {reason}; searching formats for {target.name}")
-    built = compile_model(config, target)
+    with heartbeat(say, model.name) as tell:
+        built = compile_model(config, target, tell=tell)
     save(model, target.key, inputs, to_json(built.program), built.summary, digests)
     return _Compiled(
         built.program, built.summary, {"model": model, **inputs}, str(built.summary.get("line", ""))

@@ -118,9 +118,12 @@ class UartPort:
                 exclusive=True if os.name == "posix" else None,
             )
         except (serial.SerialException, ValueError, OSError) as error:
+            number = getattr(error, "errno", None)
+            reason = os.strerror(number) if number and os.name == "posix" else " ".join(str(error).split())
             raise MinunError(
                 "port.open",
-                f"cannot open the port ({error}); `pio device list` shows the ports there are",
+                f"cannot open the port: {reason}; `pio device list` shows the ports there are, and a virtual "
+                "board has one once its firmware is uploaded",
                 name,
             ) from None
 

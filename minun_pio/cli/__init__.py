@@ -39,11 +39,17 @@ class _Commands(click.Group):
 
 
 @click.command(
-    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=_Commands,
+    no_args_is_help=False,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="minun")
-def root() -> None:
+@click.pass_context
+def root(ctx: click.Context) -> None:
     """Accurate machine learning on microcontrollers: model.yaml to C++ that the board computes to the bit."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def main() -> None:

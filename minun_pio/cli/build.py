@@ -31,6 +31,8 @@ def build(
     as_json: bool,
 ) -> None:
     """Make the C++ of MODELS (default: model.yaml) for a board."""
+    if renew and only_locked:
+        raise click.UsageError("--renew searches, --locked forbids it; give one of them.")
     target = target_of(board, core, ram, flash)
     paths = [path.absolute() for path in models or (Path("model.yaml"),)]
     if only_locked:

@@ -54,6 +54,8 @@ def evaluate(
     ]
     click.echo(f"{found['model']}: {found['samples']} samples")
     click.echo(tabulate(rows, headers=["formats", word, "arena B", "constants B"], disable_numparse=True))
+    if locked.entry is None:
+        click.echo(f"{locked.reason}: `minun build` for {target.name} adds the row of the formats searched")
     if found["slow_path"]:
         click.echo("\n".join(slow_path(found["slow_path"])))
 

@@ -22,7 +22,13 @@ from minun_pio.planner.drawing import svg as draw
     "--capacity", type=click.IntRange(min=0), help="Bytes there are; the default is NAME.CAPACITY.csv's."
 )
 @click.option("--planner", default="exact", show_default=True, type=click.Choice(list(PLANNERS)))
-@click.option("--timeout", default=10.0, show_default=True, help="Seconds an instance may take.")
+@click.option(
+    "--timeout",
+    default=10.0,
+    type=click.FloatRange(0),
+    show_default=True,
+    help="Seconds an instance may take.",
+)
 @click.option("--pinned", is_flag=True, help="Keep the offsets of the file's offset column.")
 @click.option(
     "--csv", "csv_file", type=click.Path(path_type=Path), help="Write the plan there ('-': standard output)."
@@ -45,6 +51,8 @@ def plan(
     With several instances, --csv and --svg name a directory. The exit status is 1 when an instance does not
     fit its --capacity.
     """
+    if timeout != timeout:
+        raise click.UsageError("--timeout is not a number; give seconds.")
     found = []
     fits = True
     for path in instances:

@@ -36,7 +36,8 @@ def report(
         entries = [model_json(*locked_model(path, target)) for path in paths]
         click.echo(json.dumps({"target": target.key, "models": entries}, indent=1, sort_keys=True))
         return
-    for path in () if written else paths:
+    for path in () if written and out is not None else paths:
+        written += [""] if written else []  # between two models
         written += details(*locked_model(path, target))
     for line in written:
         click.echo(line)

@@ -11,6 +11,7 @@ from tabulate import tabulate
 
 from minun_pio.cli.target import board_options, target_of
 from minun_pio.config.model import STRATEGIES
+from minun_pio.heartbeat import heartbeat
 
 
 @click.command()
@@ -40,13 +41,16 @@ def search(
     from minun_pio.evaluating import search_model
 
     target = target_of(board, core, ram, flash)
-    config, _, outcomes = search_model(model.absolute(), target, strategies, limit)
+    with heartbeat(lambda line: click.echo(line, err=True), model.name) as tell:
+        config, _, outcomes = search_model(model.absolute(), target, strategies, limit, tell)
     if as_json:
         result = {"model": config.name, "target": target.key, "outcomes": [o.to_json() for o in outcomes]}
         click.echo(json.dumps(result, indent=1))
         return
     for outcome in outcomes:
         candidates = outcome.candidates if trail else ()
+        if candidates:
+            click.echo(f"{outcome.strategy}:")
         for candidate in candidates:
             accuracy = "over the limit" if candidate.accuracy is None else f"{100 * candidate.accuracy:.2f} %"
             soft = "" if candidate.soft_limit is None else f" at {candidate.soft_limit:g} of the limit"
@@ -69,5 +73,5 @@ def search(
     ]
     headers = ["strategy", "formats", "high", "accuracy %", "arena B", "constants B", "fits", "simulations"]
     click.echo(tabulate(rows, headers=headers, disable_numparse=True))
-    for note in {note for outcome in outcomes for note in outcome.notes}:
+    for note in dict.fromkeys(note for outcome in outcomes for note in outcome.notes):
         click.echo(note)

@@ -55,6 +55,10 @@ def _named(board: str) -> Target:
             if not manifest["build"] or not manifest["upload"]:
                 raise ValueError
             return from_manifest(path.stem, manifest)
+        except FileNotFoundError:
+            raise MinunError(
+                "board.manifest", "no such file; --board takes a board manifest", board
+            ) from None
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             raise MinunError("board.manifest", "not a PlatformIO board manifest", board) from None
     real = "host" if board == "native" else board.removesuffix("_sim")  # a virtual board is as its model

@@ -42,12 +42,17 @@ class Samples:
 
 
 def load_samples(
-    config: ModelConfig, role: str, inputs: Mapping[str, tuple[int, ...]], classes: int | None
+    config: ModelConfig,
+    role: str,
+    inputs: Mapping[str, tuple[int, ...]],
+    classes: int | None,
+    binary: bool = False,
 ) -> Samples:
     """The samples of `role` ('calibration' or 'evaluation').
 
     `inputs` are the network's inputs with their shapes; `classes` the number of classes that its output tells
-    apart (None: not a classifier, labels are not checked). Raises MinunError with model.yaml's line.
+    apart (None: not a classifier, labels are not checked). `binary`: one output tells two classes apart,
+    where every label is 0 or 1; other numbers are no labels then. Raises MinunError with model.yaml's line.
     """
     found = config.data.calibration if role == "calibration" else config.data.evaluation
     where = config.where(f"data.{role}")
@@ -62,7 +67,13 @@ def load_samples(
     count = len(Samples(x, None))
     if count == 0:
         raise MinunError("data.empty", f"'{found.path.name}' has no sample", where)
+    if binary and _two_classes(arrays.get(found.y)):
+        classes = 2
     return Samples(x, _labels(found, arrays, count, classes, where))
+
+
+def _two_classes(labels: Array | None) -> bool:
+    return labels is not None and labels.dtype.kind in "biuf" and bool(np.isin(labels, (0, 1)).all())
 
 
 def _arrays(found: DataFile, where: str) -> dict[str, Array]:

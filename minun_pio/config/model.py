@@ -157,21 +157,23 @@ def default_reserve_flash(flash_bytes: int) -> int:
 
 
 def ram_budget(config: ModelConfig, board_ram_bytes: int | None) -> int | None:
-    """Bytes of SRAM for the model: as written, or the board's less the reserve; None = unlimited."""
-    if config.budgets.ram is not None:
-        return config.budgets.ram
+    """Bytes of SRAM for the model: as written but not more than the board has, or the board's less the
+    reserve; None = unlimited."""
     if board_ram_bytes is None:
-        return None
+        return config.budgets.ram
+    if config.budgets.ram is not None:
+        return min(config.budgets.ram, board_ram_bytes)
     reserve = config.budgets.reserve_ram
     return max(0, board_ram_bytes - (default_reserve_ram(board_ram_bytes) if reserve is None else reserve))
 
 
 def flash_budget(config: ModelConfig, board_flash_bytes: int | None) -> int | None:
-    """Bytes of flash for the model: as written, or the board's less the reserve; None = unlimited."""
-    if config.budgets.flash is not None:
-        return config.budgets.flash
+    """Bytes of flash for the model: as written but not more than the board has, or the board's less the
+    reserve; None = unlimited."""
     if board_flash_bytes is None:
-        return None
+        return config.budgets.flash
+    if config.budgets.flash is not None:
+        return min(config.budgets.flash, board_flash_bytes)
     reserve = config.budgets.reserve_flash
     return max(
         0, board_flash_bytes - (default_reserve_flash(board_flash_bytes) if reserve is None else reserve)

@@ -172,7 +172,7 @@ def _formats(reader: Reader, value: Located) -> Formats:
     return Formats(family, low, high)
 
 
-_WIDTHS = {"posit": (8, 9, 10, 12, 16, 32), "fixed": (8, 16), "int8": (8, 16), "float32": (32,)}
+_WIDTHS = {"posit": (8, 9, 10, 12, 16, 32), "fixed": (8, 16), "int8": (8,), "float32": (32,)}
 _NAME = re.compile(r"(posit)<(8|9|10|12|16|32),([0-2])>")
 
 
@@ -180,6 +180,8 @@ def _width(reader: Reader, key: str, value: Located, family: str) -> int | str |
     found: Any = value.value
     if found is None or found == "auto":
         return None
+    if isinstance(found, str) and found.isdecimal() and len(found) <= 3:
+        found = int(found)  # '8' in quotes
     if isinstance(found, int) and not isinstance(found, bool) and found in _WIDTHS[family]:
         return found
     if isinstance(found, str) and family == "posit" and _NAME.fullmatch(found.replace(" ", "")):
@@ -223,6 +225,15 @@ def _search(reader: Reader, value: Located) -> Search:
 def _budgets(reader: Reader, value: Located) -> Budgets:
     keys = ("ram", "flash", "reserve_ram", "reserve_flash")
     entries = reader.mapping("budgets", value, keys)
+    for key in ("ram", "flash"):
+        reserve = f"reserve_{key}"
+        if reserve in entries and key in entries and entries[key].value not in (None, "auto"):
+            raise reader.error(
+                "config.wrong-value",
+                f"'budgets.{reserve}' is what 'budgets.{key}: auto' leaves to the rest of the firmware, but "
+                f"'budgets.{key}' is given; remove one of them",
+                entries[reserve].line,
+            )
     return Budgets(**{key: reader.byte_size(f"budgets.{key}", item) for key, item in entries.items()})
 
 

@@ -57,9 +57,12 @@ def model_sections(program: Program, summary: Mapping[str, Any]) -> list[str]:
     arena, accuracy = program.arena, summary.get("accuracy", {})
     parts = [f"<h1>{escape(program.model)}</h1>", f"<p>{escape(str(summary.get('line', '')))}</p>"]
     if accuracy:
+        labelled = accuracy["labelled"]
+        word = "Accuracy" if labelled else "Agreement with float"
+        beside = f"; float: {100 * accuracy['float32']:.2f} %" if labelled else ""
         parts.append(
-            f"<p>Accuracy over {accuracy['samples']} samples, on the host with the board's arithmetic: "
-            f"{100 * accuracy['host']:.2f} %; float: {100 * accuracy['float32']:.2f} %.</p>"
+            f"<p>{word} over {accuracy['samples']} samples, on the host with the board's arithmetic: "
+            f"{100 * accuracy['host']:.2f} %{beside}.</p>"
         )
     parts += ["<h2>Arena</h2>", arena_svg(arena, step_names(program.statements))]
     where = f" ({arena.certificate_where})" if arena.certificate_where else ""

@@ -35,6 +35,8 @@ def summary_line(summary: Mapping[str, Any]) -> str:
     used = [tensor["format"] for tensor in summary["tensors"]]
     word = "accuracy" if accuracy["labelled"] else "agreement with float32"
     beside = f" (float32 {100 * accuracy['float32']:.1f} %)" if accuracy["labelled"] else ""
+    if accuracy.get("random"):
+        beside = f" on {accuracy['samples']} random samples: no 'data' in model.yaml"
     return (
         f"{summary['model']}: {formats_text(summary['formats'], used)}, arena {arena['bytes']} B {bound}, "
         f"flash {kilobytes(summary['flash']['total'])}, {word} {100 * accuracy['host']:.1f} %{beside}"

@@ -11,6 +11,7 @@ import numpy as np
 from minun_pio.config.dataset import Samples, load_samples
 from minun_pio.config.model import ModelConfig, flash_budget, ram_budget
 from minun_pio.errors import MinunError
+from minun_pio.heartbeat import Tell
 from minun_pio.ir import Graph
 from minun_pio.search import STRATEGIES
 from minun_pio.search.measure import SimulatedMeasure
@@ -29,11 +30,13 @@ def choose(
     board_flash_bytes: int | None,
     arena_bound: Callable[[Assignment], int],
     arena_packed: Callable[[Assignment], int],
+    tell: Tell | None = None,
 ) -> Outcome:
     """Formats for every real tensor of `graph`, by the strategy of model.yaml.
 
     `arena_bound` gives a lower bound of an assignment's arena, fast; `arena_packed` the planned arena. Both
-    in bytes. Raises MinunError on data that do not serve; an outcome that does not fit is returned as such.
+    in bytes. `tell` hears how far the search is. Raises MinunError on data that do not serve; an outcome that
+    does not fit is returned as such.
     """
     samples = calibration(config, graph)
     ranges = tensor_ranges(graph, samples)
@@ -44,10 +47,15 @@ def choose(
         soft=soft_limits(config.formats, config.search.soft_limits),
         tolerated_drop=config.search.tolerated_drop / 100,
     )
-    measure = SimulatedMeasure(graph, samples, arena_bound, arena_packed)
+    if tell is not None:
+        tell("searching formats")
+    measure = SimulatedMeasure(graph, samples, arena_bound, arena_packed, tell)
     outcome = STRATEGIES[config.search.strategy](space, measure, limits)
     if config.data.calibration is None:
         note = f"no calibration data: {SYNTHETIC_SAMPLES} random samples, judged by float32's answers"
+        outcome = replace(outcome, notes=(*outcome.notes, note))
+    elif samples.y is None:
+        note = "the calibration samples have no labels that serve: accuracies are agreement with float32"
         outcome = replace(outcome, notes=(*outcome.notes, note))
     return outcome
 
@@ -73,7 +81,7 @@ def calibration(config: ModelConfig, graph: Graph) -> Samples:
             codes = {name: generator.integers(-128, 128, values.shape) for name, values in drawn.items()}
             drawn = {name: np.asarray(graph.quantised[name].decode(codes[name])) for name in drawn}
         return Samples(drawn, None)
-    samples = load_samples(config, "calibration", inputs, classes_of(graph))
+    samples = load_samples(config, "calibration", inputs, classes_of(graph), is_binary(graph))
     return samples.first(config.search.samples)
 
 
@@ -93,6 +101,16 @@ def classes_of(graph: Graph) -> int | None:
     elements = graph.tensors[name].elements
     shape = tuple(extent for extent in graph.tensors[name].shape if extent != 1)
     return elements if len(shape) == 1 else None
+
+
+def is_binary(graph: Graph) -> bool:
+    """Whether the first output is one sigmoid: class 1 above one half, where the labels are 0 and 1."""
+    name = graph.outputs[0]
+    producer = graph.producer(name)
+    while producer is not None and producer.op in ("reshape", "transpose", "convert"):
+        producer = graph.producer(producer.inputs[0])
+    one = graph.tensors[name].elements == 1
+    return one and producer is not None and producer.op in ("sigmoid", "hard_sigmoid")
 
 
 def tensor_ranges(graph: Graph, samples: Samples) -> dict[str, Range]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minun_pio.config.dataset import Samples
+from minun_pio.heartbeat import Tell
 from minun_pio.ir import Graph
 from minun_pio.numerics.format import element_bytes
 from minun_pio.search.space import Assignment
@@ -24,7 +25,8 @@ MAX_LOGGED = 4_000_000  # elements of one tensor that a heat map looks at
 class SimulatedMeasure:
     """`Measure` of a graph on a set of samples.
 
-    `ram` and `packed_ram` are given: arena bytes of an assignment, estimated and packed.
+    `ram` and `packed_ram` are given: arena bytes of an assignment, estimated and packed. `tell` hears how
+    many assignments have been simulated.
     """
 
     def __init__(
@@ -33,24 +35,33 @@ class SimulatedMeasure:
         samples: Samples,
         ram: Callable[[Assignment], int],
         packed_ram: Callable[[Assignment], int],
+        tell: Tell | None = None,
     ) -> None:
         self.graph = graph
         self.samples = samples
         self._ram, self._packed = ram, packed_ram
         self._cache: Cache = {}
+        self._tell, self._simulated = tell, 0
         self._constants = [(s.name, s.tensor.elements) for s in real_tensors(graph) if s.role == "constant"]
         self.float_answer = reference(graph, samples.x)[graph.outputs[0]]
         self.float_accuracy = agreement(self.float_answer, samples.y, self.float_answer)
 
     def accuracy(self, assignment: Assignment) -> float:
         done = run(self.graph, assignment, self.samples.x, cache=self._cache)
+        self._count()
         return agreement(done.values(self.graph.outputs[0]), self.samples.y, self.float_answer)
 
     def values(self, assignment: Assignment) -> Mapping[str, Array]:
         names = [scoped.name for scoped in real_tensors(self.graph)]
         samples = self.samples.first(self._logged_samples())
         done = run(self.graph, assignment, samples.x, keep=names, cache=self._cache)
+        self._count()
         return {name: done.values(name) for name in names if name in done.codes}
+
+    def _count(self) -> None:
+        self._simulated += 1
+        if self._tell is not None:
+            self._tell(f"searching formats, {self._simulated} simulated on {len(self.samples)} samples")
 
     def ram(self, assignment: Assignment) -> int:
         return self._ram(assignment)
@@ -67,16 +78,18 @@ class SimulatedMeasure:
 
 
 def agreement(answer: Array, labels: NDArray[np.int64] | None, float_answer: Array) -> float:
-    """A fraction, higher is better: correct classes where there are labels; without, classes equal to
-    float32's; for an answer that is no vector of class scores, 1 less the relative error."""
+    """A fraction, higher is better: correct classes where there are labels (of one score: class 1 above one
+    half); without, classes equal to float32's; for an answer that is no vector of class scores, 1 less the
+    relative error."""
     flat = np.asarray(answer).reshape(answer.shape[0], -1)
     if flat.shape[1] == 1 and np.issubdtype(float_answer.dtype, np.integer):
         picked = flat[:, 0]  # the network ends in argmax
         wanted = labels if labels is not None else np.asarray(float_answer).reshape(-1)
         return float(np.mean(picked == wanted))
     float_flat = np.asarray(float_answer, np.float64).reshape(answer.shape[0], -1)
-    if labels is not None and flat.shape[1] > 1:
-        return float(np.mean(best_class(flat) == labels))
+    if labels is not None:
+        picked = best_class(flat) if flat.shape[1] > 1 else np.where(np.isnan(flat), -1, flat > 0.5)[:, 0]
+        return float(np.mean(picked == labels))
     if labels is None and sum(extent > 1 for extent in np.shape(float_answer)[1:]) == 1:
         return float(np.mean(best_class(flat) == best_class(float_flat)))
     spread = float(np.sqrt(np.mean((float_flat - float_flat.mean()) ** 2))) or 1.0

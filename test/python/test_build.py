@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from small_networks import two_layers
+from small_networks import two_layers, wide
 
 from minun_pio.board.target import Target
+from minun_pio.budgets import check_accuracy
 from minun_pio.build import compile_model
-from minun_pio.config import read_model
+from minun_pio.config import Budgets, read_model
 from minun_pio.emit.program import from_json, to_json
 from minun_pio.emit.write import write
 from minun_pio.errors import MinunError
@@ -104,11 +106,37 @@ def test_a_flash_budget_that_is_too_small_names_the_largest_constants(model: Pat
     assert "fc1" in caught.value.message
 
 
+def test_a_board_whose_flash_is_too_small_says_what_it_has_and_what_is_kept_for_the_rest(model: Path):
+    with pytest.raises(MinunError, match=r"have 2974 B \(the board's 8080 B less a reserve of 5106 B\)"):
+        build(model, target=replace(UNO, flash_bytes=8080))
+    with pytest.raises(MinunError, match=r"have 2000 B \(all that the board has\)"):
+        build(model, "budgets: {flash: 1 MB}\n", target=replace(UNO, flash_bytes=2000))
+
+
+def test_formats_are_searched_again_where_tables_and_code_leave_too_little_flash_for_the_constants(
+    tmp_path: Path,
+):
+    np.savez(tmp_path / "w.npz", **wide().constants)
+    x = np.random.default_rng(4).normal(size=(40, 256))
+    np.savez(tmp_path / "c.npz", x=x, y=reference(wide(), x[:, None])["y"][:, 0].argmax(axis=1))
+    (tmp_path / "model.yaml").write_text(
+        "name: wide\nsource: {layers: [relu]}\ndata: {calibration: c.npz}\nsearch: {tolerated_drop: 100}\n"
+    )
+    config = read_model(tmp_path / "model.yaml")
+    roomy = compile_model(config, UNO, graph=wide())
+    over = roomy.program.flash.total - 1000
+    assert over > roomy.program.flash.constants  # the constants alone are no reason to search differently
+    tight = compile_model(replace(config, budgets=Budgets(flash=over)), UNO, graph=wide())
+    assert tight.program.flash.total <= over
+    assert any("of the flash budget for constants" in note for note in tight.summary["search"]["notes"])
+
+
+def test_an_agreement_is_not_called_an_accuracy(model: Path):
+    with pytest.raises(MinunError, match=r"1: agreement with float32 is 90.00 %: a drop of 10.00 points"):
+        check_accuracy(read_model(model), 0.9, 1.0, labelled=False)
+
+
 def test_an_accuracy_drop_over_the_tolerated_one_stops_the_build(model: Path):
-    from dataclasses import replace
-
-    from minun_pio.budgets import check_accuracy
-
     config = read_model(model)
     check_accuracy(config, 0.95, 0.965)
     with pytest.raises(MinunError, match=r"a drop of 5.00 points, 2 tolerated, over by 3.00"):
@@ -119,9 +147,6 @@ def test_an_accuracy_drop_over_the_tolerated_one_stops_the_build(model: Path):
 
 
 def test_a_network_that_came_quantised_is_not_refused_for_what_random_codes_do_to_it(model: Path):
-    from dataclasses import replace
-
-    from minun_pio.budgets import check_accuracy
     from minun_pio.config.model import Data, Formats
 
     config = replace(read_model(model), formats=Formats("int8"))

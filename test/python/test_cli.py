@@ -207,12 +207,23 @@ def test_a_budget_that_cannot_be_met_says_need_have_and_over_by(digits: Path) ->
     [
         (("build", "--board", "unno"), "minun: error: no board 'unno'; did you mean 'uno'?"),
         (("build", "nothing.yaml"), "minun: error: nothing.yaml: no file"),
-        (("build", "--board", "x.json"), "minun: error: x.json: not a PlatformIO board manifest"),
+        (("build", "--board", "x.json"), "minun: error: x.json: no such file"),
+        (("build", "--renew", "--locked"), "minun: error: --renew searches, --locked forbids it"),
+        (("build", "cnn/model.yaml", "cnn/model.yaml"), "minun: error: model.yaml: is named twice"),
+        (("plan", "--timeout", "-1", "x.csv"), "minun: error: Invalid value for '--timeout'"),
+        (("plan", "--timeout", "nan", "x.csv"), "minun: error: --timeout is not a number"),
         (
             ("report", "cnn/model.yaml", "--board", "uno"),
             "model.yaml: model.lock.json has no entry for avr/2048",
         ),
-        (("collect", "cnn/model.yaml", "--board", "due", "--port", "/no/port"), "/no/port"),
+        (
+            ("collect", "cnn/model.yaml", "--board", "due", "--port", "/no/port"),
+            "minun: error: /no/port: cannot open the port: No such file or directory; `pio device list`",
+        ),
+        (
+            ("collect", "cnn/model.yaml", "--board", "due", "--port", "/no/port", "--elf", "no.elf"),
+            "minun: error: no.elf: cannot be read",
+        ),
         (("boards", "stop", "nowhere"), "minun: error: nowhere: no such folder"),
         (("bild",), "minun: error: No such command 'bild'"),
         (("build", "--what"), "minun: error: No such option"),
@@ -241,6 +252,25 @@ def test_a_platformio_board_manifest_serves_as_a_board(digits: Path, tmp_path: P
     assert found["target"] == "m7/65536/262144"
     (tmp_path / "some_board.json").write_text("{}")
     assert "not a PlatformIO board manifest" in failure(digits, "build", "cnn/model.yaml", "--board", board)
+
+
+def test_without_a_command_the_commands_are_shown(tmp_path: Path) -> None:
+    done = run(tmp_path)
+    assert done.returncode == 0
+    assert "  collect " in done.stdout
+    assert not done.stderr
+
+
+def test_evaluate_says_why_there_is_no_row_of_the_formats_searched(digits: Path) -> None:
+    found = run(digits, "evaluate", "cnn/model.yaml", "--board", "uno").stdout
+    assert "model.lock.json has no entry for avr/2048/32256: `minun build` for uno adds the row" in found
+
+
+def test_the_trails_of_two_strategies_are_told_apart(digits: Path) -> None:
+    arguments = ("-s", "uniform-low", "-s", "float32", "--trail", "--board", "due")
+    lines = run(digits, "search", "cnn/model.yaml", *arguments).stdout.splitlines()
+    assert lines[0] == "uniform-low:"
+    assert "float32:" in lines[1:4]
 
 
 def test_boards_are_listed(tmp_path: Path) -> None:

@@ -197,6 +197,28 @@ def test_budgets_are_the_boards_less_the_stated_reserve_unless_written(tmp_path:
     assert flash_budget(stated, 32768) == 8192
 
 
+def test_a_budget_is_never_more_than_the_board_has(tmp_path: Path) -> None:
+    large = read_model(model(tmp_path, PLAIN + "budgets: {ram: 1 MB, flash: 4 MB}\n"))
+    assert ram_budget(large, 2048) == 2048
+    assert flash_budget(large, 32768) == 32768
+    assert ram_budget(large, None) == 1 << 20
+
+
+def test_a_reserve_beside_a_stated_budget_is_refused_for_it_would_do_nothing(tmp_path: Path) -> None:
+    text = PLAIN + "budgets:\n  ram: 1000\n  reserve_ram: 100\n"
+    assert error_of(tmp_path, text).startswith("model.yaml:6: 'budgets.reserve_ram' is what")
+    read_model(model(tmp_path, PLAIN + "budgets: {ram: auto, reserve_ram: 100, flash: 9}\n"))
+
+
+def test_a_width_in_quotes_is_a_width(tmp_path: Path) -> None:
+    assert read_model(model(tmp_path, PLAIN + 'formats: {low: "8", high: "12"}\n')).formats.high == 12
+
+
+def test_int8_has_no_second_width_to_ask_for(tmp_path: Path) -> None:
+    found = error_of(tmp_path, PLAIN + "formats: {family: int8, low: 16}\n")
+    assert "'formats.low' is '16', expected a width of family int8 (8), or 'auto'" in found
+
+
 def config_with(tmp_path: Path, **arrays: Any) -> Any:
     np.savez(tmp_path / "d.npz", **arrays)
     return read_model(model(tmp_path, PLAIN + "data:\n  calibration: d.npz\n"))
@@ -229,6 +251,14 @@ def test_rows_with_a_single_one_are_labels_too(tmp_path: Path) -> None:
     )
     assert found.y is not None
     assert found.y.tolist() == y.tolist()
+
+
+def test_one_output_has_labels_where_they_are_all_0_or_1_and_none_otherwise(tmp_path: Path) -> None:
+    for y, labels in (([0, 1, 1], [0, 1, 1]), ([[1.0], [0.0], [1.0]], [1, 0, 1]), ([0.5, 1, 0], None)):
+        config = config_with(tmp_path, x=np.zeros((3, 4)), y=np.array(y))
+        found = load_samples(config, "calibration", {"in": (1, 4)}, None, binary=True)
+        assert (None if found.y is None else found.y.tolist()) == labels
+    assert load_samples(config, "calibration", {"in": (1, 4)}, None).y is None
 
 
 @pytest.mark.parametrize("key", ["x", "y"])

@@ -82,6 +82,13 @@ def test_the_line_says_when_the_arena_is_above_its_bound_and_when_there_were_no_
     assert line.endswith("agreement with float32 96.1 %")
 
 
+def test_the_line_says_that_samples_were_random_where_a_model_has_no_data():
+    summary = {**SUMMARY, "accuracy": {"samples": 64, "labelled": False, "random": True, "host": 0.4}}
+    assert summary_line(summary).endswith(
+        "agreement with float32 40.0 % on 64 random samples: no 'data' in model.yaml"
+    )
+
+
 @pytest.mark.parametrize(
     ("low", "high", "promoted", "text"),
     [

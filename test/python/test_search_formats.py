@@ -20,7 +20,7 @@ from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.posit import Posit
 from minun_pio.search.assignment_json import assignment_from_json, assignment_json
-from minun_pio.search.choose import choose, classes_of
+from minun_pio.search.choose import choose, classes_of, is_binary
 from minun_pio.search.measure import agreement
 from minun_pio.search.rungs import soft_limits, space_of
 from minun_pio.simulate.legalise import legalise
@@ -184,6 +184,17 @@ def test_agreement_counts_correct_classes_and_never_takes_nar_for_the_best() -> 
     assert agreement(scores, labels, scores) == pytest.approx(2 / 3)
     classes = np.array([[1], [0]], dtype=np.int64)
     assert agreement(classes, np.array([1, 1]), classes) == 0.5
+
+
+def test_one_sigmoid_tells_two_classes_apart_at_one_half() -> None:
+    y = Tensor("y", (1, 1))
+    for op, binary in (("sigmoid", True), ("tanh", False)):
+        graph = Graph(
+            "g", {"x": Tensor("x", (1, 1)), "y": y}, (Node("n", op, ("x",), ("y",)),), ("x",), ("y",)
+        )
+        assert is_binary(graph) == binary
+    scores = np.array([0.9, 0.5, 0.1, np.nan]).reshape(4, 1, 1)
+    assert agreement(scores, np.array([1, 0, 0, 0]), scores) == 0.75  # what is not a number is wrong
 
 
 @pytest.mark.parametrize("shape", [(3,), (1, 3), (1, 1, 3)])
