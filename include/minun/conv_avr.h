@@ -37,78 +37,114 @@ MINUN_INLINE uint8_t* copied(const uint8_t* from, int bytes, uint8_t* out) {
 #endif
 }
 
+static const int kMostCopied = 1020;
+
 MINUN_NOINLINE inline uint8_t* long_copied(const uint8_t* from, int bytes, uint8_t* out) {
-  for (; bytes > 1020; bytes -= 1020, from += 1020) out = copied(from, 1020, out);
+  for (; bytes > kMostCopied; bytes -= kMostCopied, from += kMostCopied) out = copied(from, kMostCopied, out);
   return copied(from, bytes, out);
 }
 
-// What is gathered of the input: bytes, as codes of all widths are copied alike. A code outside counts the same in all its
-// bytes.
+// out[0], out[step], ... of `count` codes, 1 to 255.
+template <class Code>
+MINUN_INLINE void spread(const Code* from, uint8_t count, int step, Code* out) {
+#if defined(MINUN_ASM_AVR)
+  const int skip = static_cast<int>((step - 1) * sizeof(Code));
+  if (sizeof(Code) == 1) {
+    __asm__ volatile("1: ld r0, X+\n st Z+, r0\n add r30, %A[s]\n adc r31, %B[s]\n dec %[c]\n brne 1b\n"
+                     : "+x"(from), "+z"(out), [c] "+&r"(count)
+                     : [s] "r"(skip)
+                     : "r0", "memory");
+  } else {
+    __asm__ volatile(
+        "1: ld r0, X+\n st Z+, r0\n ld r0, X+\n st Z+, r0\n add r30, %A[s]\n adc r31, %B[s]\n dec %[c]\n brne 1b\n"
+        : "+x"(from), "+z"(out), [c] "+&r"(count)
+        : [s] "r"(skip)
+        : "r0", "memory");
+  }
+#else
+  for (; count > 0; --count, out += step) *out = *from++;
+#endif
+}
+
+// What is gathered of the input, in bytes: codes of all widths are copied alike. All bytes of a code outside are the same.
 struct Window {
   const ConvShape* shape;
-  int tap;       // bytes of a group's channels
-  int pixel;     // bytes of all channels
-  size_t pitch;  // bytes of a row
+  int tap;       // of a turn's channels
+  int pixel;     // of all channels
+  size_t pitch;  // of a row of the input
+  int run;       // of a kernel row whose taps lie side by side; otherwise 0
   uint8_t outside;
+
+  MINUN_INLINE bool holds(int row, int left) const {
+    return row >= 0 && left >= 0 && row + (shape->kernel_height - 1) * shape->dilation_height < shape->in_height &&
+           left + (shape->kernel_width - 1) * shape->dilation_width < shape->in_width;
+  }
 };
 
-// One group's codes under the window whose first tap is at (row, left), in the order of its weights.
-MINUN_NOINLINE inline void gather_row(const Window& window, const uint8_t* x, int row, int left, uint8_t* out) {
+// Windows that reach over the input's edge, and taps that are apart.
+MINUN_NOINLINE inline void gather_taps(const Window& window, const uint8_t* x, int row, int left, uint8_t* out) {
   const ConvShape& shape = *window.shape;
-  const int tap = window.tap;
-  if (shape.dilation_width != 1 || tap != window.pixel) {
-    for (int i = shape.kernel_height; i > 0; --i, row += shape.dilation_height) {
-      const bool within = row >= 0 && row < shape.in_height;
-      const uint8_t* const line = x + (within ? window.pitch * static_cast<size_t>(row) : 0);
-      int column = left;
-      for (int j = shape.kernel_width; j > 0; --j, column += shape.dilation_width) {
-        if (within && column >= 0 && column < shape.in_width) {
-          out = long_copied(line + column * window.pixel, tap, out);
-        } else {
-          memset(out, window.outside, static_cast<size_t>(tap));
-          out += tap;
-        }
-      }
+  int taps = shape.kernel_width, from = 0, bytes = window.tap;
+  if (window.run != 0) {  // a kernel row is one run, `from` bytes behind its begin
+    const int begin = left < 0 ? -left : 0;
+    const int room = shape.in_width - left;
+    const int end = room < taps ? room : taps;
+    taps = 1;
+    from = begin * window.tap;
+    bytes = end > begin ? (end - begin) * window.tap : 0;
+    left += begin;
+  }
+  const int whole = window.run != 0 ? window.run : window.tap;
+  const uint8_t* line = x + static_cast<ptrdiff_t>(window.pitch) * row + left * window.pixel;
+  const ptrdiff_t pitch = static_cast<ptrdiff_t>(window.pitch) * shape.dilation_height;
+  for (uint8_t i = static_cast<uint8_t>(shape.kernel_height); i > 0; --i, row += shape.dilation_height, line += pitch) {
+    const bool within = row >= 0 && row < shape.in_height;
+    int column = left;
+    const uint8_t* tap = line;
+    for (int j = taps; j > 0; --j, column += shape.dilation_width, tap += window.pixel * shape.dilation_width) {
+      const bool read = within && column >= 0 && column < shape.in_width;
+      if (!read || bytes != whole) memset(out, window.outside, static_cast<size_t>(whole));
+      if (read) long_copied(tap, bytes, out + from);
+      out += whole;
     }
+  }
+}
+
+// One group's codes under the window whose first tap is at (row, left), in the order of its weights.
+MINUN_INLINE void gather_row(const Window& window, const uint8_t* x, int row, int left, uint8_t* out) {
+  if (window.run == 0 || !window.holds(row, left)) {
+    gather_taps(window, x, row, left, out);
     return;
   }
-  // Taps side by side: what lies before the input, in it and behind it.
-  const int width = shape.kernel_width;
-  int begin = left < 0 ? -left : 0;
-  if (begin > width) begin = width;
-  int end = shape.in_width - left;
-  if (end > width) end = width;
-  if (end < begin) end = begin;
-  const int before = begin * tap, inside = (end - begin) * tap, whole = width * tap;
-  x += (left + begin) * tap;
-  for (int i = shape.kernel_height; i > 0; --i, row += shape.dilation_height) {
-    const bool within = row >= 0 && row < shape.in_height;
-    if (!within || inside != whole) memset(out, window.outside, static_cast<size_t>(whole));
-    if (within && inside > 0) long_copied(x + window.pitch * static_cast<size_t>(row), inside, out + before);
-    out += whole;
-  }
+  x += window.pitch * static_cast<size_t>(row) + left * window.pixel;
+  const size_t pitch = window.pitch * window.shape->dilation_height;
+  for (int i = window.shape->kernel_height; i > 0; --i, x += pitch) out = copied(x, window.run, out);
 }
 
 // The codes of `channels` channels, all of one channel together.
 template <class Code>
-MINUN_NOINLINE void gather_channels(const Window& window, const Code* x, int row, int left, int channels, Code* out) {
+MINUN_NOINLINE void gather_channels(const Window& window, const Code* x, int row, int left, uint8_t channels, Code* out) {
   const ConvShape& shape = *window.shape;
-  const int taps = shape.kernel_height * shape.kernel_width;
-  const int pixel = shape.in_channels;
-  const size_t pitch = static_cast<size_t>(shape.in_width) * pixel;
-  const Code outside = static_cast<Code>(static_cast<int8_t>(window.outside));
-  for (int i = shape.kernel_height; i > 0; --i, row += shape.dilation_height) {
+  const int width = shape.kernel_width, taps = shape.kernel_height * width;
+  const int step = shape.in_channels * shape.dilation_width;
+  const ptrdiff_t pitch = static_cast<ptrdiff_t>(shape.in_width) * shape.in_channels;
+  x += pitch * row + static_cast<ptrdiff_t>(left) * shape.in_channels;
+  const bool whole = window.holds(row, left);
+  for (int i = shape.kernel_height; i > 0; --i, row += shape.dilation_height, x += pitch * shape.dilation_height) {
+    const Code* tap = x;
+    Code* const end = out + width;
+    if (whole) {
+      for (; out != end; ++out, tap += step) spread(tap, channels, taps, out);
+      continue;
+    }
     const bool within = row >= 0 && row < shape.in_height;
-    const Code* const line = x + (within ? pitch * static_cast<size_t>(row) : 0);
     int column = left;
-    for (int j = shape.kernel_width; j > 0; --j, column += shape.dilation_width) {
-      Code* to = out++;
-      uint8_t c = static_cast<uint8_t>(channels);
+    for (; out != end; ++out, tap += step, column += shape.dilation_width) {
       if (within && column >= 0 && column < shape.in_width) {
-        const Code* from = line + column * pixel;
-        for (; c > 0; --c, to += taps) *to = *from++;
+        spread(tap, channels, taps, out);
       } else {
-        for (; c > 0; --c, to += taps) *to = outside;
+        Code* to = out;
+        for (uint8_t c = channels; c > 0; --c, to += taps) *to = static_cast<Code>(static_cast<int8_t>(window.outside));
       }
     }
   }
@@ -134,8 +170,11 @@ MINUN_INLINE void conv_turns(const Code* x, OutCode* y, Code* codes, const ConvS
   const int turns = Depthwise ? (shape.in_channels + kAvrChannels - 1) / kAvrChannels : shape.groups;
   const int step = reverse ? -1 : 1;
   const int pixel = static_cast<int>(shape.in_channels * sizeof(Code));
-  const Window window = {&shape, static_cast<int>(inputs * sizeof(Code)), pixel,
-                         static_cast<size_t>(shape.in_width) * pixel, static_cast<uint8_t>(outside)};
+  const int tap = static_cast<int>(inputs * sizeof(Code));
+  const int run = shape.kernel_width * tap;
+  const bool side_by_side = !Depthwise && shape.groups == 1 && shape.dilation_width == 1 && run <= kMostCopied;
+  const Window window = {&shape, tap, pixel, static_cast<size_t>(shape.in_width) * pixel, side_by_side ? run : 0,
+                         static_cast<uint8_t>(outside)};
   if (reverse) y += (static_cast<size_t>(shape.out_height) * shape.out_width - 1) * shape.out_channels;
   int row = reverse ? shape.out_height - 1 : 0;
   for (int rows = shape.out_height; rows > 0; --rows, row += step) {
@@ -149,7 +188,7 @@ MINUN_INLINE void conv_turns(const Code* x, OutCode* y, Code* codes, const ConvS
         if (Depthwise) {
           const int rest = shape.in_channels - channel;
           const int channels = rest < kAvrChannels ? rest : kAvrChannels;
-          gather_channels(window, x + channel, top, left, channels, codes);
+          gather_channels(window, x + channel, top, left, static_cast<uint8_t>(channels), codes);
           layer.turn(codes, count, y + channel, channel, channels, count);
         } else {
           gather_row(window, reinterpret_cast<const uint8_t*>(x + turn * inputs), top, left,
@@ -317,8 +356,8 @@ struct ShortLayer {
   }
 
   template <bool Bytes>
-  MINUN_NOINLINE void rows(int count, typename Out::Code* y, int channel, int outputs, int step, const uint8_t* pairs,
-                           uint8_t listed) const {
+  MINUN_INLINE void rows(int count, typename Out::Code* y, int channel, int outputs, int step, const uint8_t* pairs,
+                         uint8_t listed) const {
     const int8_t* weights = w + static_cast<size_t>(channel) * count;
     const int32_t* added = bias != 0 ? bias + channel : 0;
     Listed cursor = {pairs, weights, listed, step == 0};

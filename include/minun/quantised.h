@@ -11,25 +11,63 @@
 
 namespace minun {
 
-// MultiplyByQuantizedMultiplier: x * multiplier * 2^(shift - 31), rounded twice as gemmlowp does.
+namespace detail {
+
+MINUN_INLINE uint32_t upper_word(uint64_t value) {
+#if defined(__AVR__)
+  union {
+    uint64_t whole;
+    uint32_t words[2];
+  } split;  // a shift by 32 would be a call
+  split.whole = value;
+  return split.words[1];
+#else
+  return static_cast<uint32_t>(value >> 32);
+#endif
+}
+
+}  // namespace detail
+
+// MultiplyByQuantizedMultiplier: x * multiplier * 2^(shift - 31), rounded twice as gemmlowp does, halves away from zero.
+// In magnitudes, which spares 64-bit shifts.
 inline int32_t scale_quantised(int32_t x, int32_t multiplier, int shift) {
-  const int32_t left =
-      static_cast<int32_t>(static_cast<uint32_t>(x) << (shift > 0 ? shift : 0));
-  const int right = shift > 0 ? 0 : -shift;
-  const int64_t wide = static_cast<int64_t>(left) * multiplier;
-  const int64_t nudged = wide + (wide >= 0 ? (INT64_C(1) << 30) : 1 - (INT64_C(1) << 30));
-  int32_t high = static_cast<int32_t>(nudged / (INT64_C(1) << 31));
-  if (left == multiplier && left == INT32_MIN) high = INT32_MAX;
-  const int32_t mask = static_cast<int32_t>((UINT32_C(1) << right) - 1u);
-  const int32_t remainder = high & mask;
-  const int32_t threshold = (mask >> 1) + (high < 0 ? 1 : 0);
-  return (high >> right) + (remainder > threshold ? 1 : 0);
+  uint32_t magnitude = static_cast<uint32_t>(x) << (shift > 0 ? shift : 0);
+  bool negative = static_cast<int32_t>(magnitude) < 0;
+  if (negative) magnitude = 0u - magnitude;
+  uint32_t factor = static_cast<uint32_t>(multiplier);
+  if (multiplier < 0) {
+    factor = 0u - factor;
+    negative = !negative;
+  }
+  uint64_t product = static_cast<uint64_t>(magnitude) * factor;
+  product += negative ? (UINT32_C(1) << 30) - 1 : UINT32_C(1) << 30;
+  uint32_t high = (detail::upper_word(product) << 1) | (static_cast<uint32_t>(product) >> 31);
+  if (high >> 31) high = INT32_MAX;  // INT32_MIN squared
+  if (shift < 0) {
+    uint8_t drop = static_cast<uint8_t>(-1 - shift);
+#if defined(__AVR__)
+    for (; drop >= 8; drop = static_cast<uint8_t>(drop - 8)) high >>= 8;
+#endif
+    high >>= drop;
+    high = (high >> 1) + (high & 1u);
+  }
+  return static_cast<int32_t>(negative ? 0u - high : high);
 }
 
 // As the interpreter's matrix product scales a fully connected layer of one scale: the same, rounded once.
 inline int32_t scale_quantised_once(int32_t x, int32_t multiplier, int shift) {
+  const int64_t wide = static_cast<int64_t>(x) * multiplier;
   const int total = 31 - shift;
-  return static_cast<int32_t>((static_cast<int64_t>(x) * multiplier + (INT64_C(1) << (total - 1))) >> total);
+  if (total > 32) {
+    int32_t high = static_cast<int32_t>(detail::upper_word(static_cast<uint64_t>(wide)));
+    uint8_t drop = static_cast<uint8_t>(total - 33);
+#if defined(__AVR__)
+    for (; drop >= 8; drop = static_cast<uint8_t>(drop - 8)) high >>= 8;
+#endif
+    high >>= drop;
+    return (high >> 1) + (high & 1);
+  }
+  return static_cast<int32_t>((wide + (INT64_C(1) << (total - 1))) >> total);
 }
 
 // The same for int64 accumulators (int16 activations): a 16-bit multiplier, rounded once.
