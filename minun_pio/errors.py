@@ -7,6 +7,14 @@ import os
 import sys
 import traceback
 
+_PIP_NAMES = {"yaml": "pyyaml", "serial": "pyserial", "elftools": "pyelftools"}
+
+
+def pip_name(error: ImportError) -> str:
+    """What pip calls the package that is missing."""
+    name = (error.name or str(error)).partition(".")[0]
+    return _PIP_NAMES.get(name, name)
+
 
 class MinunError(Exception):
     """A failure that is the input's, not the program's.

@@ -10,7 +10,7 @@ from importlib import import_module
 import click
 
 from minun_pio import __version__
-from minun_pio.errors import MinunError, internal
+from minun_pio.errors import MinunError, internal, pip_name
 
 COMMANDS = {
     "build": "Make the C++ of models for a board.",
@@ -71,7 +71,8 @@ def main() -> None:
     except ImportError as error:
         if error.name is None or error.name.startswith("minun_pio"):
             _stop(str(internal(error)), 1)
-        _stop(f"the Python package '{error.name}' is missing; run: pip install {error.name}", 1)
+        name = pip_name(error)
+        _stop(f"the Python package '{name}' is missing; run: \"{sys.executable}\" -m pip install {name}", 1)
     except OSError as error:
         _stop(f"{error.filename or 'file'}: {error.strerror or error} [file.error]", 1)
     except Exception as error:

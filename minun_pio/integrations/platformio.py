@@ -8,14 +8,16 @@ generated sources with the project, and adds the targets `minun_search`, `minun_
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from minun_pio.board.target import HOST, Target, core_of
-from minun_pio.errors import MinunError, internal
+from minun_pio.errors import MinunError, internal, pip_name
 from minun_pio.stamp import Generation, up_to_date
 
 OPTIONS = ("custom_minun_model", "custom_minun_output_dir", "custom_minun_no_heap")
@@ -60,22 +62,26 @@ def extend(
     except MinunError as error:
         _fail(project_env, str(error))
     except ImportError as error:
-        _fail(project_env, missing_package(error, project_env.subst("$PYTHONEXE")))
+        models = read_setup(project_env).models
+        _fail(project_env, missing_package(error, project_env.subst("$PYTHONEXE"), models))
     except OSError as error:
         _fail(project_env, f"{error.filename or 'file'}: {error.strerror or error} [file.error]")
     except Exception as error:
         _fail(project_env, str(internal(error)))
 
 
-def missing_package(error: ImportError, python: str) -> str:
-    """What to run when PlatformIO's Python lacks a package that a search needs."""
-    name = (error.name or str(error)).partition(".")[0]
-    packages = {"yaml": "pyyaml", "serial": "pyserial", "elftools": "pyelftools"}
-    wanted = ["numpy", "pyyaml"]
-    if packages.get(name, name) not in wanted:
-        wanted.append(packages.get(name, name))
+def missing_package(error: ImportError, python: str, models: Sequence[Path] = ()) -> str:
+    """What to run when PlatformIO's Python lacks a package that a search needs: all of them at once."""
+    missing = pip_name(error)
+    texts = [model.read_bytes() for model in models if model.is_file()]
+    formats = [
+        name for name in ("onnx", "tflite") if any(re.search(rb"\b%s:" % name.encode(), t) for t in texts)
+    ]
+    wanted = ["numpy", "pyyaml", *(name for name in formats if find_spec(name) is None)]
+    if missing not in wanted:
+        wanted.append(missing)
     return (
-        f"the Python package '{packages.get(name, name)}' is missing in PlatformIO's Python; "
+        f"the Python package '{missing}' is missing in PlatformIO's Python; "
         f'run: "{python}" -m pip install {" ".join(wanted)} [extra.missing]'
     )
 

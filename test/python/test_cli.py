@@ -40,7 +40,7 @@ def run(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProce
 
 
 def minun(folder: Path, *arguments: str) -> str:
-    done = run(folder, *arguments)
+    done = run(folder, *arguments, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -49,8 +49,8 @@ def minun_json(folder: Path, *arguments: str) -> Any:
     return json.loads(minun(folder, *arguments, "--json"))
 
 
-def failure(folder: Path, *arguments: str) -> str:
-    done = run(folder, *arguments)
+def failure(folder: Path, *arguments: str, **environment: str) -> str:
+    done = run(folder, *arguments, **environment)
     assert done.returncode != 0
     assert done.stdout == ""
     lines = done.stderr.splitlines()
@@ -85,6 +85,14 @@ def test_a_python_without_a_package_is_told_what_to_install(tmp_path: Path) -> N
     assert done.stderr == (
         f"minun: error: {sys.executable} has no package 'click'; run: {sys.executable} -m pip install click\n"
     )
+
+
+def test_a_package_is_called_what_pip_calls_it(digits: Path, tmp_path: Path) -> None:
+    (tmp_path / "serial.py").write_text("raise ModuleNotFoundError('no', name='serial')")
+    arguments = ("collect", "cnn/model.yaml", "--board", "due", "--port", "/no/port")
+    line = failure(digits, *arguments, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    assert "the Python package 'pyserial' is missing; run: " in line
+    assert line.endswith(" -m pip install pyserial")
 
 
 def test_build_writes_the_same_bytes_from_the_lock_as_from_a_search(digits: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from minun_pio.board.target import Target
 from minun_pio.config import read_model
+from minun_pio.integrations.platformio import missing_package
 from minun_pio.ir import Graph, Node, Tensor
 from minun_pio.lock import lock_path, save
 
@@ -243,6 +244,16 @@ def test_a_build_from_the_lock_needs_neither_numpy_nor_yaml_nor_the_data(
     line = project.failed("-e", "due", PYTHONPATH=str(blocked))
     assert "is missing in PlatformIO's Python; run: " in line
     assert "-m pip install numpy pyyaml" in line
+
+
+def test_all_packages_that_a_python_lacks_are_named_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model.yaml").write_text("name: a\nsource: {onnx: a.onnx}\n")
+    monkeypatch.setattr("minun_pio.integrations.platformio.find_spec", lambda name: None)
+    line = missing_package(ImportError("no", name="yaml"), "python", [tmp_path / "model.yaml"])
+    assert line.startswith("the Python package 'pyyaml' is missing in PlatformIO's Python")
+    assert "-m pip install numpy pyyaml onnx [" in line
 
 
 def test_a_mistake_in_model_yaml_is_one_line_with_its_place(project: Project) -> None:
