@@ -40,7 +40,7 @@ def run(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedProce
 
 
 def minun(folder: Path, *arguments: str) -> str:
-    done = run(folder, *arguments, **environment)
+    done = run(folder, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
