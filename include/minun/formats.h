@@ -349,16 +349,16 @@ MINUN_INLINE typename Out::Code encode64_inline(int64_t value, int exponent) {
   uint32_t leading = 0;
   int8_t from = last;
   for (uint8_t i = 0; i < 4; ++i, --from) leading = (leading << 8) | (from >= 0 ? split.bytes[from] : 0);
+  uint8_t next = from >= 0 ? split.bytes[from] : 0;  // some of it moves into the leading bits
   bool rest = false;
-  for (; from >= 0; --from) rest = rest || split.bytes[from] != 0;
+  while (--from >= 0) rest = rest || split.bytes[from] != 0;
   int place = 8 * last + 7 + exponent;
-  uint8_t next = last >= 4 ? split.bytes[last - 4] : 0;
   while (!(leading >> 31)) {
     leading = (leading << 1) | (next >> 7);
     next = static_cast<uint8_t>(next << 1);
     --place;
   }
-  return Out::encode(negative, leading, place, rest);
+  return Out::encode(negative, leading, place, rest || next != 0);
 #else
   const uint64_t magnitude = negative ? 0u - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
   uint32_t high = static_cast<uint32_t>(magnitude >> 32);
