@@ -111,7 +111,7 @@ MINUN_NOINLINE inline void gather_taps(const Window& window, const uint8_t* x, i
 }
 
 // One group's codes under the window whose first tap is at (row, left), in the order of its weights.
-MINUN_INLINE void gather_row(const Window& window, const uint8_t* x, int row, int left, uint8_t* out) {
+MINUN_NOINLINE inline void gather_row(const Window& window, const uint8_t* x, int row, int left, uint8_t* out) {
   if (window.run == 0 || !window.holds(row, left)) {
     gather_taps(window, x, row, left, out);
     return;
@@ -375,9 +375,11 @@ struct ShortLayer {
 MINUN_INLINE int16_t* moved_by(int16_t* values, int count) { return values + count; }
 MINUN_INLINE uint8_t* moved_by(uint8_t* values, int count) { return values + 3 * count; }
 
-// All other posits of up to 16 bits. Inputs: WordInputs or PieceInputs.
+// All other posits of up to 16 bits. Inputs: WordInputs or PieceInputs. Rows whose values need more bits than those have
+// are two planes of them: value = low + high * 2^kBits, and so are the sums.
 template <class Out, class X, class W, class B, class Inputs>
 struct LongLayer {
+  static const int kBits = sizeof(static_cast<Inputs*>(0)->values[0]) == 2 ? 15 : 23;
   const typename W::Code* w;
   const int64_t* bias;
   const uint8_t* table;
@@ -385,33 +387,51 @@ struct LongLayer {
   Clip<Out> clip;
   const SumPlan* plan;
   const Exceptions* exceptions;
-  Inputs inputs;
+  int8_t wide_span;
+  bool wide;
+  Inputs inputs, high;
 
   MINUN_NOINLINE void turn(const typename X::Code* codes, int count, typename Out::Code* y, int channel, int outputs,
                            int step) {
-    if (inputs.fill(codes, step == 0 ? count : outputs * step, *plan, table)) {
+    wide = false;
+    const int values = step == 0 ? count : outputs * step;
+    if (inputs.fill(codes, values, *plan, table) || (step == 0 && fill_wide(codes, count))) {
       rows(count, y, channel, outputs, step);
     } else if (step != 0) {  // one of these channels does not fit
       for (; outputs > 0; --outputs, codes += step) turn(codes, count, y++, channel++, 1, 0);
     } else {
       MINUN_SLOW_PATH();
-      exact(codes, count, y, channel, outputs);
+      const WideBias<B> added = {bias != 0 ? bias + channel : 0, plan->bias_unit};
+      dense_row<Out, X, W, RowMajor>(codes, w + static_cast<size_t>(channel) * count, added, y, scratch, count, outputs,
+                                     clip);
     }
   }
 
  private:
-  MINUN_NOINLINE void exact(const typename X::Code* codes, int count, typename Out::Code* y, int channel, int outputs) {
-    const WideBias<B> added = {bias != 0 ? bias + channel : 0, plan->bias_unit};
-    dense_row<Out, X, W, RowMajor>(codes, w + static_cast<size_t>(channel) * count, added, y, scratch, count, outputs,
-                                   clip);
+  MINUN_NOINLINE bool fill_wide(const typename X::Code* codes, int count) {
+    SpanValues<X> span;
+    SumPlan own = *plan;
+    own.span_bits = wide_span;
+    if (prepare_span(span, codes, count, own) != kFast) return false;
+    wide = true;
+    inputs.unit_ = span.unit_;
+    high.values = moved_by(inputs.values, count);
+    for (int k = 0; k < count; ++k) {
+      const int32_t value = decode_at<X>(span.unit_, codes[k]);
+      inputs.put(k, value & ((INT32_C(1) << kBits) - 1));
+      high.put(k, value >> kBits);
+    }
+    return true;
+  }
+  MINUN_INLINE int64_t joined_planes(int64_t low, int64_t above) const {
+    return static_cast<int64_t>(static_cast<uint64_t>(low) + (static_cast<uint64_t>(above) << kBits));
   }
 
-  MINUN_NOINLINE void rows(int count, typename Out::Code* y, int channel, int outputs, int step) const {
+  MINUN_INLINE void rows(int count, typename Out::Code* y, int channel, int outputs, int step) const {
     // As in dense_avr_long: rows without exceptions keep the coarser unit, unless the bias needs the finer one.
     const int fine_bits = plan->fine_bits;
-    const int bias_shift = bias != 0 ? plan->bias_unit - plan->weight_unit - inputs.unit() : fine_bits;
-    const bool coarse = bias_shift >= fine_bits;
     const int unit = plan->weight_unit + inputs.unit() + fine_bits;
+    const int bias_shift = bias != 0 ? plan->bias_unit - unit : 0;
     const uint16_t* place = exceptions->places;
     const int32_t* exception = exceptions->values;
     const uint16_t* const end = place + 2 * exceptions->count;
@@ -421,18 +441,22 @@ struct LongLayer {
     Inputs values = inputs;
     for (; outputs > 0; --outputs, ++channel, weights += count, values.values = moved_by(values.values, step)) {
       const bool odd = place != end && static_cast<int>(flash_load(place)) == channel;
-      if (!odd && bias_shift == fine_bits) {
+      if (!odd && bias_shift == 0 && !wide) {
         *y++ = clip(values.template whole_row<Out>(weights, added, count, table, unit));
       } else {
         int64_t sum = values.row(weights, count, table);
-        const int fine = odd || !coarse ? fine_bits : 0;
+        if (wide) sum = joined_planes(sum, high.row(weights, count, table));
+        const int fine = odd || bias_shift < 0 ? fine_bits : 0;
         if (fine != 0) sum = static_cast<int64_t>(static_cast<uint64_t>(sum) << fine);
         if (added != 0) {
           const uint64_t addend = static_cast<uint64_t>(flash_load(added));
-          sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + moved(addend, bias_shift - fine_bits + fine));
+          sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + moved(addend, bias_shift + fine));
         }
         for (; place != end && static_cast<int>(flash_load(place)) == channel; place += 2, ++exception) {
-          sum += product(values.value(flash_load(place + 1)), flash_load(exception));
+          const int at = flash_load(place + 1);
+          int32_t value = values.value(at);
+          if (wide) value += static_cast<int32_t>(static_cast<uint32_t>(high.value(at)) << kBits);
+          sum += product(value, flash_load(exception));
         }
         *y++ = clip(encode64<Out>(sum, unit - fine));
       }
@@ -453,15 +477,17 @@ MINUN_NOINLINE void conv_avr_short(const typename X::Code* x, const int8_t* w, c
                              0, reverse, layer);
 }
 
-// All other posits of up to 16 bits, as dense_avr_long. scratch: 4 bytes an element of what a turn gathers, and behind
-// them its codes.
+// All other posits of up to 16 bits, as dense_avr_long. wide_span: of values in two planes. scratch: two planes of what a
+// turn gathers (at least 4 bytes an element), and behind them its codes.
 template <class Out, class X, class W, class B, class Inputs, bool Depthwise>
 MINUN_NOINLINE void conv_avr_long(const typename X::Code* x, const typename W::Code* w, const int64_t* bias,
                                   typename Out::Code* y, void* scratch, const uint8_t* table, const ConvShape& shape,
                                   Clip<Out> clip, const SumPlan& plan, const Exceptions& exceptions, Inputs inputs,
-                                  bool reverse) {
-  avr::LongLayer<Out, X, W, B, Inputs> layer = {w, bias, table, scratch, clip, &plan, &exceptions, inputs};
-  uint8_t* const codes = static_cast<uint8_t*>(scratch) + 4 * avr::gathered<Depthwise>(shape);
+                                  int8_t wide_span, bool reverse) {
+  typedef avr::LongLayer<Out, X, W, B, Inputs> Layer;
+  Layer layer = {w, bias, table, scratch, clip, &plan, &exceptions, wide_span, false, inputs, inputs};
+  const int planes = avr::gathered<Depthwise>(shape) * (Layer::kBits == 15 ? 4 : 6);
+  uint8_t* const codes = static_cast<uint8_t*>(scratch) + planes;
   avr::conv_turns<Depthwise>(x, y, reinterpret_cast<typename X::Code*>(codes), shape, 0, reverse, layer);
 }
 

@@ -4,7 +4,8 @@
 #define MINUN_DENSE_AVR_H
 
 #include "minun/dense_fast.h"
-#include "minun/sums_avr.h"
+#include "minun/posit_small.h"
+#include "minun/row_sums_avr.h"
 
 namespace minun {
 namespace avr {
@@ -171,6 +172,30 @@ struct Encode40<Out, true> {
   static MINUN_INLINE typename Out::Code of(Sum40 sum, int unit) { return encode40<Out>(sum, unit); }
 };
 
+// Called, as they are long.
+template <class X>
+MINUN_NOINLINE Readiness prepare_span(SpanValues<X>& span, const typename X::Code* codes, int count, const SumPlan& plan) {
+  return span.prepare(codes, count, plan);
+}
+template <class X>
+MINUN_NOINLINE int32_t decode_at(int16_t unit, typename X::Code code) {
+#if defined(__AVR__)
+  const detail::Unpacked value = detail::unpack<X>(code);
+  uint32_t magnitude = detail::significand_of(value);
+  int8_t shift = static_cast<int8_t>(detail::exponent_of(value) - 15 - unit);
+  if (magnitude == 0) return 0;
+  for (; shift >= 8; shift = static_cast<int8_t>(shift - 8)) magnitude <<= 8;
+  for (; shift <= -8; shift = static_cast<int8_t>(shift + 8)) magnitude >>= 8;
+  for (; shift > 0; --shift) magnitude += magnitude;
+  for (; shift < 0; ++shift) magnitude >>= 1;
+  return static_cast<int32_t>(code < 0 ? 0u - magnitude : magnitude);
+#else
+  SpanValues<X> span;
+  span.unit_ = unit;
+  return span(code);
+#endif
+}
+
 // For inputs in tiles: whether their table or their span decodes them, and at which unit.
 template <class Inputs, class Code>
 MINUN_INLINE Readiness prepare_tiles(Inputs& inputs, const Code* codes, int count, const SumPlan& plan,
@@ -180,16 +205,9 @@ MINUN_INLINE Readiness prepare_tiles(Inputs& inputs, const Code* codes, int coun
   inputs.unit_ = inputs.table_unit;
   if (inputs.tabled) return kFast;
   SpanValues<typename Inputs::Format> span;
-  const Readiness ready = span.prepare(codes, count, plan);
+  const Readiness ready = prepare_span(span, codes, count, plan);
   inputs.unit_ = static_cast<int16_t>(span.unit());
   return ready;
-}
-
-template <class X>
-MINUN_INLINE int32_t decode_at(int16_t unit, typename X::Code code) {
-  SpanValues<X> span;
-  span.unit_ = unit;
-  return span(code);
 }
 
 // 8-bit posits as 16-bit integers, weights by two pages at table_unit.
@@ -206,12 +224,12 @@ struct WordInputs {
   int unit() const { return unit_; }
   int32_t value(int k) const { return values[k]; }
 
-  bool fill(const typename X::Code* codes, int count, const SumPlan& plan, const uint8_t* table) {
+  MINUN_NOINLINE bool fill(const typename X::Code* codes, int count, const SumPlan& plan, const uint8_t* table) {
     if (Shared && by_table(codes, count, plan, table)) return true;
-    SpanValues<X> decode;
-    if (decode.prepare(codes, count, plan) != kFast) return false;
-    unit_ = static_cast<int16_t>(decode.unit());
-    for (int k = 0; k < count; ++k) values[k] = static_cast<int16_t>(decode(codes[k]));
+    SpanValues<X> span;
+    if (prepare_span(span, codes, count, plan) != kFast) return false;
+    unit_ = static_cast<int16_t>(span.unit());
+    for (int k = 0; k < count; ++k) values[k] = static_cast<int16_t>(decode_at<X>(unit_, codes[k]));
     return true;
   }
 
@@ -226,23 +244,15 @@ struct WordInputs {
   static bool knows(typename X::Code code, const uint8_t* table) { return code == 0 || entry(code, table) != 0; }
 
   // The code generator has proven that 40 bits hold the sum.
-  Sum40 sum(const int8_t* w, int count, const uint8_t* table) const {
+  MINUN_INLINE Sum40 sum(const int8_t* w, int count, const uint8_t* table) const {
+    return count > kMostRowSteps ? long_sum(w, count, table) : row_table_40(values, w, table, count);
+  }
+  MINUN_NOINLINE Sum40 long_sum(const int8_t* w, int count, const uint8_t* table) const {
     Sum40 sum = {0, 0};
-    int k = 0;
-    while (count - k >= kTurn) {
-      const int steps = count - k > kMostSteps ? kMostSteps : (count - k) / kTurn * kTurn;
-      const Sum40 part = sum_table_40(values + k, w + k, table, steps);
-      if (k == 0) {
-        sum = part;
-      } else {
-        sum.add(part.low, part.high);
-      }
-      k += steps;
-    }
-    for (; k < count; ++k) {
-      const int32_t term = static_cast<int32_t>(values[k]) *
-                           ShortInputs<X, true>::entry_16(table, static_cast<uint8_t>(flash_load(w + k)));
-      sum.add(static_cast<uint32_t>(term), term < 0 ? -1 : 0);
+    for (int k = 0; k < count; k += kMostRowSteps) {
+      const int steps = count - k > kMostRowSteps ? kMostRowSteps : count - k;
+      const Sum40 part = row_table_40(values + k, w + k, table, steps);
+      sum.add(part.low, part.high);
     }
     return sum;
   }
@@ -301,12 +311,12 @@ struct PieceInputs {
     return static_cast<int32_t>((low | (static_cast<uint32_t>(at[2]) << 16)) << 8) >> 8;
   }
 
-  bool fill(const typename X::Code* codes, int count, const SumPlan& plan, const uint8_t* table) {
+  MINUN_NOINLINE bool fill(const typename X::Code* codes, int count, const SumPlan& plan, const uint8_t* table) {
     if (Shared && by_table(codes, count, plan, table)) return true;
-    SpanValues<X> decode;
-    if (decode.prepare(codes, count, plan) != kFast) return false;
-    unit_ = static_cast<int16_t>(decode.unit());
-    for (int k = 0; k < count; ++k) put(k, decode(codes[k]));
+    SpanValues<X> span;
+    if (prepare_span(span, codes, count, plan) != kFast) return false;
+    unit_ = static_cast<int16_t>(span.unit());
+    for (int k = 0; k < count; ++k) put(k, decode_at<X>(unit_, codes[k]));
     return true;
   }
 

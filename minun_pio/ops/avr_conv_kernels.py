@@ -14,14 +14,15 @@ from minun_pio.numerics.operand import Window
 from minun_pio.ops.dense_kernels import Chosen, choose
 from minun_pio.ops.guards import Guard, GuardOfPatches
 from minun_pio.ops.linear import present
-from minun_pio.ops.operator import Binding
+from minun_pio.ops.operator import Binding, InputGuard
 
 _HEADER = "minun/conv_avr.h"
 _CHANNELS = 8  # channels of a depthwise convolution that are gathered together (minun::kAvrChannels)
 # By dense kernel: the convolution, which of the dense one's arguments stand before and behind the shape, and
 # bytes of scratch for each element that is gathered, beside its code.
-_KERNELS = {
+_KERNELS: dict[str, tuple[str, slice, slice, int]] = {
     "minun::dense_avr_short": ("minun::conv_avr_short", slice(0, 1), slice(4, None), 2),
+    "minun::dense_avr_long": ("minun::conv_avr_long", slice(0, 1), slice(4, None), 6),
     "minun::dense_avr_fixed8": ("minun::conv_avr_fixed8", slice(0, 0), slice(3, None), 0),
 }
 
@@ -37,14 +38,18 @@ def choose_avr_conv(
     function, before, behind, beside = _KERNELS[name]
     depthwise = is_depthwise(groups, values.shape)
     code_bytes = element_bytes(present(binding.formats, 0, binding.node))
-    guard = dense.guard
-    if guard is not None:
-        assert isinstance(guard, Guard)
-        guard = GuardOfPatches(guard, window, groups)
+    guard: InputGuard | None = dense.guard
+    span: tuple[str, ...] = ()
+    if isinstance(guard, Guard):  # a patch that the values are too narrow for becomes two planes of them
+        words = "WordInputs" in types
+        beside = 4 if words else 6
+        wide = min(guard.widest, 30 if words else 31)
+        guard = GuardOfPatches(replace(guard, plan=replace(guard.plan, span_bits=wide)), window, groups)
+        span = (str(wide),)
     return replace(
         dense,
         function=f"{function}<{types[:-1]}, {str(depthwise).lower()}>",
-        arguments=(*dense.arguments[before], shape, *dense.arguments[behind], "{reverse}"),
+        arguments=(*dense.arguments[before], shape, *dense.arguments[behind], *span, "{reverse}"),
         scratch_bytes=(beside + code_bytes) * gathered_elements(groups, values.shape),
         header=_HEADER,
         guard=guard,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -100,9 +102,10 @@ def _long(binding: Binding, x: Posit, w: Posit, out: Posit, weights: Codes) -> C
     if coarse_row << span >= 1 << (sum_bits - 1):
         return None
     row = largest_row(integers_at(codes, kernel_format, min(fine, finest_unit(codes, kernel_format))))
-    plan = long_plan(row, fine, unit - fine, *bias_codes(binding), span_most=span)
-    if plan is None:
+    widest = long_plan(row, fine, unit - fine, *bias_codes(binding))
+    if widest is None:
         return None
+    plan = replace(widest, span_bits=min(span, widest.span_bits))
     plan = plan.stored_at(2 * unit)
     if plan.bias is not None and max(abs(v) for v in plan.bias) >= 1 << (sum_bits - 1):
         return None
@@ -124,7 +127,9 @@ def _long(binding: Binding, x: Posit, w: Posit, out: Posit, weights: Codes) -> C
         header="minun/dense_avr.h",
         variant=f"{'table' if words else 'piecewise'}, {len(exceptions)} exceptions",
         guard=Guard(
-            x, plan, codes.shape[1], known=_known(table, plan, unit, x) if shared == "true" else None
+            *(x, plan, codes.shape[1]),
+            known=_known(table, plan, unit, x) if shared == "true" else None,
+            widest=widest.span_bits,
         ),
     )
     if not binding.small_scratch:
