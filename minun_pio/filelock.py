@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import sys
@@ -54,9 +55,11 @@ def write_whole(path: Path, content: bytes) -> bool:
             return False
     except OSError:
         pass
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         _replace(path, content)
+    except FileExistsError as error:
+        raise OSError(errno.ENOTDIR, "a file stands where its folder is to be", str(path)) from error
     except OSError as error:  # it would name the temporary file, or none
         raise OSError(error.errno, error.strerror, str(path)) from None
     return True

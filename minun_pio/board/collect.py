@@ -76,6 +76,7 @@ class Board:
         self._waiting: list[Frame] = []
         self._sequence = random.randrange(1 << 16)
         self._slowest_s = 0.0
+        self._heard_bytes = 0
         self.repeats = 0
         self.resets = 0
         self.greeting = self._greet()
@@ -176,9 +177,14 @@ class Board:
                 )
             if greeting is not None and greeting.session == session:
                 return greeting
+        other = (
+            f", though {self._heard_bytes} bytes came: another firmware, or another baud rate"
+            if self._heard_bytes
+            else ""
+        )
         raise MinunError(
             "collect.silent",
-            f"no answer in {self._patience.greet_s:g} s; is a firmware with minun/serve.h on the board?",
+            f"no answer in {self._patience.greet_s:g} s{other}; is a firmware with minun/serve.h on it?",
             self._port.name,
         )
 
@@ -217,7 +223,9 @@ class Board:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 return None
-            self._waiting.extend(self._decoder.feed(self._port.read(left_s)))
+            heard = self._port.read(left_s)
+            self._heard_bytes += len(heard)
+            self._waiting.extend(self._decoder.feed(heard))
 
     def _refused(self, payload: bytes) -> None:
         reason = payload[0] if payload else 0

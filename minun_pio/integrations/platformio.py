@@ -172,6 +172,14 @@ def read_setup(env: Any) -> Setup:
     folder = (
         Path(os.path.normpath(project_dir / option)) if option else include / "minun_models" / environment
     )
+    sources = Path(env.subst("$PROJECT_SRC_DIR"))
+    if option and sources in (folder, *folder.parents):
+        raise MinunError(
+            "config.wrong-value",
+            f"custom_minun_output_dir is '{option}', which is among the project's sources and would be "
+            "compiled twice; give a folder beside them",
+            where,
+        )
     heap = str(env.GetProjectOption("custom_minun_no_heap", "no") or "no").lower()
     if heap not in _YES_NO:
         raise MinunError("config.wrong-value", f"custom_minun_no_heap is '{heap}', expected yes or no", where)

@@ -72,8 +72,20 @@ def test_a_model_the_firmware_lacks_is_answered_with_those_it_has() -> None:
 
 def test_a_board_that_says_nothing_is_given_up() -> None:
     patience = Patience(greet_s=0.05, greet_every_s=0.01)
-    with pytest.raises(MinunError, match=r"no answer in 0\.05 s"):
+    with pytest.raises(MinunError, match=r"no answer in 0\.05 s; is a firmware"):
         collect(FakeBoard(loss=1.0), _SAMPLES, patience=patience)
+
+
+class _Sketch(FakeBoard):
+    def read(self, timeout_s: float) -> bytes:
+        return super().read(timeout_s) * 0 + b"Hello, world\r\n"
+
+
+def test_a_board_that_says_something_else_is_told_from_one_that_says_nothing() -> None:
+    with pytest.raises(
+        MinunError, match=r"s, though \d+ bytes came: another firmware, or another baud rate; is"
+    ):
+        collect(_Sketch(), _SAMPLES, patience=Patience(greet_s=0.05, greet_every_s=0.01))
 
 
 def test_a_board_that_resets_on_the_same_sample_each_time_is_given_up() -> None:

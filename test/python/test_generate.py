@@ -142,6 +142,12 @@ def test_a_folder_that_cannot_be_written_to_is_named_by_the_file_that_was_meant(
         write_whole(Path("/proc/minun.json"), b"one")
 
 
+def test_a_file_in_the_place_of_the_output_folder_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(OSError, match=r"a file stands where its folder is to be: '.*digits\.h'$"):
+        write_whole(tmp_path / "out" / "digits.h", b"one")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full: /dev/full")
 def test_a_disk_that_is_full_is_told_with_the_file_that_was_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -275,6 +275,10 @@ def test_a_model_that_is_not_there_is_one_line_with_its_environment(project: Pro
             "custom_minun_modle = other.yaml",
             "unknown option 'custom_minun_modle'; there are custom_minun_model, ",
         ),
+        (
+            "custom_minun_output_dir = src/models",
+            "custom_minun_output_dir is 'src/models', which is among the",
+        ),
         ("custom_minun_no_heap = maybe", "custom_minun_no_heap is 'maybe', expected yes or no"),
     ],
 )
