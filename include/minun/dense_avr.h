@@ -376,14 +376,12 @@ MINUN_INLINE void rows_8x8(const int8_t* x, const int8_t* w, const int32_t* bias
                            const Finish& finish) {
   for (int n = 0; n < outputs; ++n) {
     int32_t sum = bias != 0 ? flash_load(bias + n) : 0;
-    int k = 0;
-    while (inputs - k >= kTurn) {
-      const int steps = inputs - k > kMostSteps ? kMostSteps : (inputs - k) / kTurn * kTurn;
-      sum += sum_8x8(x + k, w, steps);
+    for (int k = 0; k < inputs;) {
+      const int steps = inputs - k < kMostRowSteps ? inputs - k : kMostRowSteps;
+      sum += row_8x8(x + k, w, steps);
       k += steps;
       w += steps;
     }
-    for (; k < inputs; ++k) sum += static_cast<int16_t>(x[k]) * flash_load(w++);
     finish(n, sum);
   }
 }
