@@ -37,7 +37,7 @@ function(minun_add_models target)
             ${options} --json
     WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
     OUTPUT_VARIABLE output
-    ERROR_VARIABLE errors
+    ERROR_VARIABLE errors ECHO_ERROR_VARIABLE
     RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
     string(STRIP "${errors}" errors)
