@@ -273,14 +273,33 @@ struct WordInputs {
   static int16_t entry(typename X::Code code, const uint8_t* table) {
     return ShortInputs<X, true>::entry_16(table, static_cast<uint8_t>(code));
   }
+  // How many codes are left where the table does not know one.
+  static MINUN_INLINE int look_up(const typename X::Code* codes, int count, const uint8_t* table, int16_t* out) {
+#if defined(MINUN_ASM_AVR)
+    if (count == 0) return 0;
+    const uint8_t page = static_cast<uint8_t>(reinterpret_cast<uint16_t>(table) >> 8);
+    __asm__ volatile(
+        "1: ld r30, X+\n mov r23, r30\n mov r31, %[page]\n lpm r20, Z\n inc r31\n lpm r21, Z\n"
+        "mov r22, r20\n or r22, r21\n brne 2f\n tst r23\n brne 3f\n"
+        "2: movw r30, %[out]\n st Z+, r20\n st Z+, r21\n movw %[out], r30\n"
+        "subi %A[n], 1\n sbci %B[n], 0\n brne 1b\n 3:\n"
+        : "+x"(codes), [out] "+&r"(out), [n] "+&d"(count)
+        : [page] "r"(page)
+        : "r20", "r21", "r22", "r23", "r30", "r31", "memory");
+#else
+    for (; count > 0; --count) {
+      const int16_t value = entry(*codes, table);
+      if (value == 0 && *codes != 0) break;
+      *out++ = value;
+      ++codes;
+    }
+#endif
+    return count;
+  }
   // X is the weights' format: their table decodes it too, unless a value does not fit.
   bool by_table(const typename X::Code* codes, int count, const SumPlan& plan, const uint8_t* table) {
     if (table_unit > plan.unit_limit || table_unit < plan.unit_floor) return false;
-    for (int k = 0; k < count; ++k) {
-      const int16_t value = entry(codes[k], table);
-      if (value == 0 && codes[k] != 0) return false;
-      values[k] = value;
-    }
+    if (look_up(codes, count, table, values) != 0) return false;
     unit_ = table_unit;
     return true;
   }
@@ -358,9 +377,29 @@ struct PieceInputs {
   }
   bool by_table(const typename X::Code* codes, int count, const SumPlan& plan, const uint8_t* table) {
     if (table_unit > plan.unit_limit || table_unit < plan.unit_floor) return false;
-    for (int k = 0; k < count; ++k) {
-      if (!knows(codes[k], table)) return false;
-      put(k, piece(left_aligned(codes[k]), table));
+    uint8_t* out = values;
+    for (; count > 0; --count) {
+      const typename X::Code code = *codes++;
+      const int16_t aligned = left_aligned(code);
+#if defined(MINUN_ASM_AVR)
+      const uint8_t page = static_cast<uint8_t>(reinterpret_cast<uint16_t>(table) >> 8);
+      uint8_t slope, low, middle, top;
+      __asm__ volatile(
+          "mov r30, %B[code]\n mov r31, %[page]\n lpm %[slope], Z\n inc r31\n lpm %[middle], Z\n inc r31\n"
+          "lpm %[top], Z\n mul %A[code], %[slope]\n mov %[low], r0\n mov r30, r1\n mulsu %B[code], %[slope]\n"
+          "add %[middle], r0\n adc %[top], r1\n clr r1\n add %[middle], r30\n adc %[top], r1\n"
+          : [slope] "=&a"(slope), [low] "=&r"(low), [middle] "=&r"(middle), [top] "=&r"(top)
+          : [code] "a"(aligned), [page] "r"(page)
+          : "r0", "r30", "r31");
+      if (slope == 0 && code != 0) return false;
+      *out++ = low;
+      *out++ = middle;
+      *out++ = top;
+#else
+      if (!knows(code, table)) return false;
+      put(static_cast<int>(out - values) / 3, piece(aligned, table));
+      out += 3;
+#endif
     }
     unit_ = table_unit;
     return true;

@@ -136,6 +136,11 @@ struct Posit {
       uint8_t shift = static_cast<uint8_t>((regime < 0 ? ~regime : regime) + 17 - N);
       uint8_t below = (significand & ((2u << Es) - 1u)) != 0 || sticky;
       int16_t word = static_cast<int16_t>(string);
+      if (N <= 8) {  // shift is 9 or more
+        below |= static_cast<uint8_t>(word);
+        word >>= 8;
+        shift = static_cast<uint8_t>(shift - 8);
+      }
       while (--shift != 0) {
         below |= static_cast<uint8_t>(word) & 1u;
         word >>= 1;
