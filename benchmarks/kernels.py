@@ -40,7 +40,7 @@ SHAPES = {
     "m7": ((64, 32), (128, 64), (256, 128)),
     "avr": ((64, 32),),
 }
-CONV = {"m3": (32, 32, 8), "m7": (32, 32, 8), "avr": (8, 8, 4)}  # channels in and out, height and width
+CONV = {"m3": (32, 32, 8), "m7": (32, 32, 8), "avr": (8, 8, 8)}  # channels in and out, height and width
 CMSIS = {("m3", "int8"): 3.7, ("m3", "int16"): 5.4, ("m7", "int8"): 2.3, ("m7", "int16"): 2.8}
 AVR_CHIP = "atmega1284p"  # the Uno's core and cycle counts with more memory
 SOFTPOSIT_OUTPUTS = 2
@@ -115,14 +115,45 @@ def dense_layer(rng: np.random.Generator, fmt: Any, kind: str, inputs: int, outp
     )
 
 
-def conv_layer(rng: np.random.Generator, fmt: Any, kind: str, core: str) -> Layer:
-    channels, out, side = CONV[core]
+def conv_layer(
+    rng: np.random.Generator,
+    fmt: Any,
+    kind: str,
+    channels: int,
+    out: int,
+    side: int,
+    kernel: int,
+    groups: int,
+) -> Layer:
+    """As many outputs as inputs in height and width; groups 1 or, depthwise, the channels."""
+    per_group = channels // groups
+    taps = kernel * kernel * per_group
     x = np.maximum(rng.normal(0, 0.8, (1, 1, side, side, channels)), 0)
-    weights = np.clip(rng.normal(0, 1 / np.sqrt(9 * channels), (out, 3, 3, channels)), -1, 1)
+    if kind == "narrow":
+        x = np.clip(x, -1.9, 1.9)
+    elif kind == "far":
+        x *= 4.0
+    weights = np.clip(rng.normal(0, 1 / np.sqrt(taps), (out, kernel, kernel, per_group)), -1, 1)
+    if kind == "far":
+        weights /= 4.0
     if kind == "large":
         weights[0, 0, 0, 0] = 1.5
-    case = _case("conv", fmt, x, weights, rng.normal(0, 0.1, out), {"pads": (1, 1, 1, 1)})
-    return Layer("conv", f"3x3x{channels}->{out} on {side}x{side}", case, side * side * out * 9 * channels)
+    attrs = {"pads": (kernel // 2,) * 4, "groups": groups}
+    case = _case("conv", fmt, x, weights, rng.normal(0, 0.1, out), attrs)
+    name = "depthwise" if groups > 1 else f"{channels}->{out}"
+    shape = f"{kernel}x{kernel} {name} {channels if groups > 1 else ''}".strip() + f" on {side}x{side}"
+    return Layer("conv", shape, case, side * side * out * taps)
+
+
+def conv_layers(rng: np.random.Generator, fmt: Any, kind: str, core: str) -> list[Layer]:
+    """3x3; on AVR also with one channel, depthwise and 1x1."""
+    channels, out, side = CONV[core]
+    layers = [conv_layer(rng, fmt, kind, channels, out, side, 3, 1)]
+    if core == "avr":
+        layers.append(conv_layer(rng, fmt, kind, 1, 8, 12, 3, 1))
+        layers.append(conv_layer(rng, fmt, kind, 16, 16, 8, 3, 16))
+        layers.append(conv_layer(rng, fmt, kind, 16, 16, 8, 1, 1))
+    return layers
 
 
 def _case(op: str, fmt: Any, x: Any, weights: Any, bias: Any, attrs: dict[str, Any]) -> Case:
@@ -139,7 +170,7 @@ def measure(
     """Rows of one format on one core."""
     rng = np.random.default_rng(5)
     layers = [dense_layer(rng, fmt, kind, *shape) for shape in SHAPES[core]]
-    layers.append(conv_layer(rng, fmt, kind, core))
+    layers += conv_layers(rng, fmt, kind, core)
     rows = []
     groups = [[layer] for layer in layers] if core == "avr" else [layers]
     for group in groups:
@@ -161,7 +192,7 @@ def measure(
                     "unit": result.unit,
                     "softposit_muladd_per_mac": rival.get("muladd"),
                     "softposit_quire_per_mac": rival.get("quire"),
-                    "code_bytes": _code_bytes(result.symbols, layer.operator),
+                    "code_bytes": _code_bytes(result.symbols, layer.operator, alone=len(group) == 1),
                     "table_bytes": sum(len(t.values) * _width(t.ctype) for t in decoding),
                     "scratch_bytes": traits.scratch_bytes,
                     "mismatches_host": int(np.sum(output != layer.case.expected())),
@@ -175,10 +206,11 @@ def _width(ctype: str) -> int:
     return int("".join(c for c in ctype if c.isdigit())) // 8
 
 
-def _code_bytes(symbols: Any, operator: str) -> int:
-    """Bytes of the runtime's functions, less those of the other operator in the same image."""
+def _code_bytes(symbols: Any, operator: str, alone: bool) -> int:
+    """Bytes of the runtime's functions; of a layer not alone in its image, less the other operator's."""
     other = "conv" if operator == "dense" else "dense"
-    return sum(size for name, size in symbols.items() if "5minun" in name and other not in name)
+    ours = {name: size for name, size in symbols.items() if "5minun" in name}
+    return sum(size for name, size in ours.items() if alone or other not in name)
 
 
 def _softposit_mismatches(lib: Any, fmt: Any, layer: Layer, output: Any) -> int | None:
@@ -188,7 +220,10 @@ def _softposit_mismatches(lib: Any, fmt: Any, layer: Layer, output: Any) -> int 
     codes = layer.case.inputs[0]
     weights, bias = (fmt.encode(layer.case.constants[i]) for i in (1, 2))
     if layer.operator == "conv":
-        rows = patches(codes[:, 0], Window((3, 3), pads=(1, 1, 1, 1))).reshape(-1, weights[0].size)
+        if layer.case.attrs["groups"] > 1:
+            return None
+        window = Window(weights.shape[1:3], pads=layer.case.attrs["pads"])
+        rows = patches(codes[:, 0], window).reshape(-1, weights[0].size)
         weights = weights.reshape(weights.shape[0], -1)
     else:
         rows = codes
