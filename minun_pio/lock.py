@@ -64,12 +64,15 @@ def find(model: Path, key: str) -> Lookup:
     path = lock_path(model)
     lock = _load(path)
     if lock is None:
+        if path.is_file():
+            return Lookup(None, f"{path.name} is laid out otherwise, by another version of minun_pio")
         return Lookup(None, f"there is no {path.name}")
     found = lock["targets"].get(key)
     if found is None:
         return Lookup(None, f"{path.name} has no entry for {key}")
-    if found.get("compiler") != compiler_id():
-        return Lookup(None, f"{path.name} was made by minun_pio {found.get('compiler')}, not by this one")
+    made_by = found.get("compiler", "of an earlier version")
+    if made_by != compiler_id():
+        return Lookup(None, f"{path.name} was made by minun_pio {made_by}, not by this one")
     inputs: dict[str, Path] = {}
     for role, (relative, digest) in sorted(found["inputs"].items()):
         file = Path(os.path.normpath(model.parent / relative))

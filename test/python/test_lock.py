@@ -63,6 +63,18 @@ def test_the_lock_is_named_after_its_model_and_says_nothing_of_the_machine(proje
     assert text.endswith("}\n")
 
 
+def test_a_lock_of_another_version_is_not_called_absent(project: Path) -> None:
+    lock_path(project).write_text('{"lock": 99, "targets": {}, "blobs": {}}')
+    found = find(project, "avr/2048/32256")
+    assert found.reason == "model.lock.json is laid out otherwise, by another version of minun_pio"
+    saved(project)
+    entry = json.loads(lock_path(project).read_text())
+    del entry["targets"]["avr/2048/32256"]["compiler"]  # as the first versions wrote it
+    lock_path(project).write_text(json.dumps(entry))
+    found = find(project, "avr/2048/32256")
+    assert found.reason == "model.lock.json was made by minun_pio of an earlier version, not by this one"
+
+
 @pytest.mark.parametrize("name", ["model.yaml", "net.onnx", "data.npz"])
 def test_a_changed_input_makes_the_lock_invalid_and_is_named(project: Path, name: str) -> None:
     saved(project)
