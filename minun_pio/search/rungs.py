@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from minun_pio.config.model import FIXED_SOFT_LIMITS, POSIT_SOFT_LIMITS, Formats
 from minun_pio.ir import Graph
-from minun_pio.numerics.affine import Affine, affine_for_range, affine_for_weights
+from minun_pio.numerics.affine import Affine, affine_bias, affine_for_range, affine_for_weights
 from minun_pio.numerics.fixed import fixed_for_range
 from minun_pio.numerics.floats import Float32
 from minun_pio.numerics.format import Format
@@ -110,16 +111,40 @@ def fixed_rung(names: tuple[str, ...], ranges: Ranges, width: int, offset: int) 
 
 
 def affine_rung(graph: Graph, ranges: Ranges) -> Rung:
-    """Zero-skew int8 as TensorFlow Lite defines it; tensors that came quantised keep their own format."""
+    """Zero-skew int8 as TensorFlow Lite defines it; tensors that came quantised keep their own format.
+
+    A group has one format, and an average keeps its input's, whose range holds its output's.
+    """
     formats: dict[str, Format] = {}
+    together = {name: members for members in format_groups(graph) for name in members}
     for scoped in real_tensors(graph):
         found = ranges[scoped.name]
         formats[scoped.name] = affine_for_range(found.low, found.high)
     for prefix, inside, node in walk(graph):
         if node.op in _AFFINE_OUTPUTS:
-            formats[prefix + node.outputs[0]] = _AFFINE_OUTPUTS[node.op]
+            formats.update(dict.fromkeys(together[prefix + node.outputs[0]], _AFFINE_OUTPUTS[node.op]))
+        if node.op == "average_pool":
+            same = formats[prefix + node.inputs[0]]
+            formats.update(dict.fromkeys(together[prefix + node.outputs[0]], same))
         if node.op in _WEIGHT_AXIS and node.inputs[1] in inside.constants:
             weights = inside.constants[node.inputs[1]]
             formats[prefix + node.inputs[1]] = affine_for_weights(weights, _WEIGHT_AXIS[node.op])
     formats.update({name: fmt for name, fmt in graph.quantised.items() if name in formats})
+    formats.update(_biases(graph, formats))
     return Rung("int8", 8, formats)
+
+
+def _biases(graph: Graph, formats: Mapping[str, Format]) -> dict[str, Format]:
+    """The constant biases in int32, at the scale of their product; one that several nodes read stays as it is
+    and is converted for each."""
+    nodes = list(walk(graph))
+    readers = Counter(prefix + name for prefix, _, node in nodes for name in node.inputs)
+    found: dict[str, Format] = {}
+    for prefix, inside, node in nodes:
+        if node.op not in _WEIGHT_AXIS or len(node.inputs) < 3 or node.inputs[2] not in inside.constants:
+            continue
+        x, w, bias = (prefix + name for name in node.inputs[:3])
+        x_format, w_format = formats.get(x), formats.get(w)
+        if isinstance(x_format, Affine) and isinstance(w_format, Affine) and readers[bias] == 1:
+            found[bias] = affine_bias(x_format, w_format)
+    return {name: fmt for name, fmt in found.items() if name not in graph.quantised}

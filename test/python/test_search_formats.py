@@ -16,7 +16,7 @@ from minun_pio.config import ModelConfig, read_model
 from minun_pio.config.model import Formats, Search
 from minun_pio.errors import MinunError
 from minun_pio.ir import Graph, Node, Tensor
-from minun_pio.numerics.affine import Affine
+from minun_pio.numerics.affine import Affine, affine_bias
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.posit import Posit
 from minun_pio.search.assignment_json import assignment_from_json, assignment_json
@@ -24,7 +24,8 @@ from minun_pio.search.choose import choose, classes_of, is_binary
 from minun_pio.search.measure import agreement
 from minun_pio.search.rungs import soft_limits, space_of
 from minun_pio.simulate.legalise import legalise
-from minun_pio.simulate.reference import Range, profile
+from minun_pio.simulate.reference import Range, profile, reference
+from minun_pio.simulate.run import encode_inputs, run_codes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -95,6 +96,44 @@ def test_int8_weights_are_symmetric_and_activations_take_their_range() -> None:
     assert isinstance(x, Affine)
     assert (weights.zero_point, weights.narrow) == (0, True)
     assert x.decode(x.encode(np.array([0.0])))[0] == 0.0
+
+
+def test_int8_biases_have_32_bits_at_the_scale_of_their_product() -> None:
+    bare = two_layers()
+    dense = replace(bare.nodes[0], inputs=("x", "w", "b"))
+    graph = replace(
+        bare,
+        tensors={**bare.tensors, "b": Tensor("b", (4,))},
+        nodes=(dense, *bare.nodes[1:]),
+        constants={**bare.constants, "b": np.array([40.0, 0.001, 0.0, -1.0])},
+    )
+    ranges = {**RANGES, "b": Range(-1.0, 40.0)}
+    formats = space_of(graph, Formats("int8"), ranges).low[0].formats
+    x, weights = formats["x"], formats["w"]
+    assert isinstance(x, Affine)
+    assert isinstance(weights, Affine)
+    assert formats["b"] == affine_bias(x, weights)
+    own = {"b": Affine(8, (0.25,), 3)}
+    assert space_of(replace(graph, quantised=own), Formats("int8"), ranges).low[0].formats["b"] == own["b"]
+
+
+def test_int8_averages_keep_their_inputs_scale_and_a_group_keeps_its_own() -> None:
+    tensors = {"x": (1, 4, 4, 2), "a": (1, 2, 2, 2), "f": (1, 8), "p": (1, 8), "y": (8, 1)}
+    pool = {"kernel": (2, 2), "strides": (2, 2), "pads": (0, 0, 0, 0)}
+    nodes = (
+        Node("pool", "average_pool", ("x",), ("a",), pool),
+        Node("flat", "reshape", ("a",), ("f",), {"shape": (1, 8)}),
+        Node("soft", "softmax", ("f",), ("p",), {"axis": -1}),
+        Node("turn", "reshape", ("p",), ("y",), {"shape": (8, 1)}),
+    )
+    graph = Graph("pooled", {n: Tensor(n, s) for n, s in tensors.items()}, nodes, ("x",), ("y",))
+    x = np.random.default_rng(5).normal(size=(8, 1, 4, 4, 2))
+    formats = space_of(graph, Formats("int8"), profile(graph, x)).low[0].formats
+    assert formats["a"] == formats["f"] == formats["x"]
+    assert formats["p"] == formats["y"] == Affine(8, (1 / 256,), -128)
+    legal = legalise(graph, formats)
+    found = run_codes(legal, encode_inputs(graph, legal.formats, x)).values("y")
+    assert np.abs(found - reference(graph, x)["y"]).max() < 0.02
 
 
 @pytest.mark.parametrize("family", ["posit", "fixed", "int8", "float32"])
