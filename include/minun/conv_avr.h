@@ -7,239 +7,10 @@
 #define MINUN_CONV_AVR_H
 
 #include "minun/dense_avr.h"
-#include "minun/patch.h"
-#include "minun/row_sums_avr.h"
+#include "minun/gather_avr.h"
 
 namespace minun {
-
-static const int kAvrChannels = 8;
-
 namespace avr {
-
-// Copies up to 1020 bytes.
-MINUN_INLINE uint8_t* copied(const uint8_t* from, int bytes, uint8_t* out) {
-#if defined(MINUN_ASM_AVR)
-  uint8_t fours = static_cast<uint8_t>(bytes >> 2);
-  const uint8_t left = static_cast<uint8_t>(bytes);
-  __asm__ volatile(
-      "sbrs %[n], 0\n rjmp 1f\n ld r0, X+\n st Z+, r0\n"
-      "1: sbrs %[n], 1\n rjmp 2f\n ld r0, X+\n st Z+, r0\n ld r0, X+\n st Z+, r0\n"
-      "2: tst %[c]\n breq 4f\n"
-      "3: ld r0, X+\n st Z+, r0\n ld r0, X+\n st Z+, r0\n ld r0, X+\n st Z+, r0\n ld r0, X+\n st Z+, r0\n"
-      "dec %[c]\n brne 3b\n 4:\n"
-      : "+x"(from), "+z"(out), [c] "+&r"(fours)
-      : [n] "r"(left)
-      : "r0", "memory");
-  return out;
-#else
-  memcpy(out, from, static_cast<size_t>(bytes));
-  return out + bytes;
-#endif
-}
-
-static const int kMostCopied = 1020;
-
-MINUN_NOINLINE inline uint8_t* long_copied(const uint8_t* from, int bytes, uint8_t* out) {
-  for (; bytes > kMostCopied; bytes -= kMostCopied, from += kMostCopied) out = copied(from, kMostCopied, out);
-  return copied(from, bytes, out);
-}
-
-// out[0], out[step], ... of `count` codes, 1 to 255.
-template <class Code>
-MINUN_INLINE void spread(const Code* from, uint8_t count, int step, Code* out) {
-#if defined(MINUN_ASM_AVR)
-  const int skip = static_cast<int>((step - 1) * sizeof(Code));
-  if (sizeof(Code) == 1) {
-    __asm__ volatile("1: ld r0, X+\n st Z+, r0\n add r30, %A[s]\n adc r31, %B[s]\n dec %[c]\n brne 1b\n"
-                     : "+x"(from), "+z"(out), [c] "+&r"(count)
-                     : [s] "r"(skip)
-                     : "r0", "memory");
-  } else {
-    __asm__ volatile(
-        "1: ld r0, X+\n st Z+, r0\n ld r0, X+\n st Z+, r0\n add r30, %A[s]\n adc r31, %B[s]\n dec %[c]\n brne 1b\n"
-        : "+x"(from), "+z"(out), [c] "+&r"(count)
-        : [s] "r"(skip)
-        : "r0", "memory");
-  }
-#else
-  for (; count > 0; --count, out += step) *out = *from++;
-#endif
-}
-
-// What is gathered of the input, in bytes: codes of all widths are copied alike. All bytes of a code outside are the same.
-struct Window {
-  const ConvShape* shape;
-  int tap;       // of a turn's channels
-  int pixel;     // of all channels
-  size_t pitch;  // of a row of the input
-  int run;       // of a kernel row whose taps lie side by side; otherwise 0
-  uint8_t outside;
-
-  MINUN_INLINE bool holds(int row, int left) const {
-    return row >= 0 && left >= 0 && row + (shape->kernel_height - 1) * shape->dilation_height < shape->in_height &&
-           left + (shape->kernel_width - 1) * shape->dilation_width < shape->in_width;
-  }
-};
-
-// Windows that reach over the input's edge, and taps that are apart.
-MINUN_NOINLINE inline void gather_taps(const Window& window, const uint8_t* x, int row, int left, uint8_t* out) {
-  const ConvShape& shape = *window.shape;
-  int taps = shape.kernel_width, from = 0, bytes = window.tap;
-  if (window.run != 0) {  // a kernel row is one run, `from` bytes behind its begin
-    const int begin = left < 0 ? -left : 0;
-    const int room = shape.in_width - left;
-    const int end = room < taps ? room : taps;
-    taps = 1;
-    from = begin * window.tap;
-    bytes = end > begin ? (end - begin) * window.tap : 0;
-    left += begin;
-  }
-  const int whole = window.run != 0 ? window.run : window.tap;
-  const uint8_t* line = x + static_cast<ptrdiff_t>(window.pitch) * row + left * window.pixel;
-  const ptrdiff_t pitch = static_cast<ptrdiff_t>(window.pitch) * shape.dilation_height;
-  for (uint8_t i = static_cast<uint8_t>(shape.kernel_height); i > 0; --i, row += shape.dilation_height, line += pitch) {
-    const bool within = row >= 0 && row < shape.in_height;
-    int column = left;
-    const uint8_t* tap = line;
-    for (int j = taps; j > 0; --j, column += shape.dilation_width, tap += window.pixel * shape.dilation_width) {
-      const bool read = within && column >= 0 && column < shape.in_width;
-      if (!read || bytes != whole) memset(out, window.outside, static_cast<size_t>(whole));
-      if (read) long_copied(tap, bytes, out + from);
-      out += whole;
-    }
-  }
-}
-
-// One group's codes under the window whose first tap is at (row, left), in the order of its weights.
-MINUN_NOINLINE inline void gather_row(const Window& window, const uint8_t* x, int row, int left, uint8_t* out) {
-  if (window.run == 0 || !window.holds(row, left)) {
-    gather_taps(window, x, row, left, out);
-    return;
-  }
-  x += window.pitch * static_cast<size_t>(row) + left * window.pixel;
-  const size_t pitch = window.pitch * window.shape->dilation_height;
-  for (int i = window.shape->kernel_height; i > 0; --i, x += pitch) out = copied(x, window.run, out);
-}
-
-// The codes of `channels` channels, all of one channel together.
-template <class Code>
-MINUN_NOINLINE void gather_channels(const Window& window, const Code* x, int row, int left, uint8_t channels, Code* out) {
-  const ConvShape& shape = *window.shape;
-  const int width = shape.kernel_width, taps = shape.kernel_height * width;
-  const int step = shape.in_channels * shape.dilation_width;
-  const ptrdiff_t pitch = static_cast<ptrdiff_t>(shape.in_width) * shape.in_channels;
-  x += pitch * row + static_cast<ptrdiff_t>(left) * shape.in_channels;
-  const bool whole = window.holds(row, left);
-  for (int i = shape.kernel_height; i > 0; --i, row += shape.dilation_height, x += pitch * shape.dilation_height) {
-    const Code* tap = x;
-    Code* const end = out + width;
-    if (whole) {
-      for (; out != end; ++out, tap += step) spread(tap, channels, taps, out);
-      continue;
-    }
-    const bool within = row >= 0 && row < shape.in_height;
-    int column = left;
-    for (; out != end; ++out, tap += step, column += shape.dilation_width) {
-      if (within && column >= 0 && column < shape.in_width) {
-        spread(tap, channels, taps, out);
-      } else {
-        Code* to = out;
-        for (uint8_t c = channels; c > 0; --c, to += taps) *to = static_cast<Code>(static_cast<int8_t>(window.outside));
-      }
-    }
-  }
-}
-
-// Elements that a turn gathers at most.
-template <bool Depthwise>
-MINUN_INLINE int gathered(const ConvShape& shape) {
-  const int channels = shape.in_channels < kAvrChannels ? shape.in_channels : kAvrChannels;
-  return shape.patch_elements() * (Depthwise ? channels : 1);
-}
-
-// The order of the turns: output positions, and of one position the groups; all in reverse if so asked. A Layer has
-//   turn(codes, count, y, channel, outputs, step)
-// for so many outputs from `channel` on, each a sum over a row of `count`; the rows are `step` apart, which is 0 (all
-// outputs have the same row) or count.
-template <bool Depthwise, class Code, class OutCode, class Layer>
-MINUN_INLINE void conv_turns(const Code* x, OutCode* y, Code* codes, const ConvShape& shape, int8_t outside, bool reverse,
-                             Layer& layer) {
-  const int count = shape.patch_elements();
-  const int outputs = Depthwise ? kAvrChannels : shape.group_outputs();  // of a turn
-  const int inputs = Depthwise ? kAvrChannels : shape.group_inputs();
-  const int turns = Depthwise ? (shape.in_channels + kAvrChannels - 1) / kAvrChannels : shape.groups;
-  const int step = reverse ? -1 : 1;
-  const int pixel = static_cast<int>(shape.in_channels * sizeof(Code));
-  const int tap = static_cast<int>(inputs * sizeof(Code));
-  const int run = shape.kernel_width * tap;
-  const bool side_by_side = !Depthwise && shape.groups == 1 && shape.dilation_width == 1 && run <= kMostCopied;
-  const Window window = {&shape, tap, pixel, static_cast<size_t>(shape.in_width) * pixel, side_by_side ? run : 0,
-                         static_cast<uint8_t>(outside)};
-  if (reverse) y += (static_cast<size_t>(shape.out_height) * shape.out_width - 1) * shape.out_channels;
-  int row = reverse ? shape.out_height - 1 : 0;
-  for (int rows = shape.out_height; rows > 0; --rows, row += step) {
-    const int top = row * shape.stride_height - shape.pad_top;
-    int column = reverse ? shape.out_width - 1 : 0;
-    for (int columns = shape.out_width; columns > 0; --columns, column += step, y += step * shape.out_channels) {
-      const int left = column * shape.stride_width - shape.pad_left;
-      int turn = reverse ? turns - 1 : 0;
-      for (int todo = turns; todo > 0; --todo, turn += step) {
-        const int channel = turn * outputs;
-        if (Depthwise) {
-          const int rest = shape.in_channels - channel;
-          const int channels = rest < kAvrChannels ? rest : kAvrChannels;
-          gather_channels(window, x + channel, top, left, static_cast<uint8_t>(channels), codes);
-          layer.turn(codes, count, y + channel, channel, channels, count);
-        } else {
-          gather_row(window, reinterpret_cast<const uint8_t*>(x + turn * inputs), top, left,
-                     reinterpret_cast<uint8_t*>(codes));
-          layer.turn(codes, count, y + channel, channel, outputs, 0);
-        }
-      }
-    }
-  }
-}
-
-// The code of a row's sum of products * 2^Unit, quick while the sum has few bits.
-template <class Out, int Unit>
-struct RoundRow {
-  static MINUN_NOINLINE typename Out::Code of(int32_t sum, Clip<Out> clip) { return clip(RoundSum<Out>::of(sum, Unit)); }
-};
-// Up to one, the code of posit<N,0> is the value.
-template <int N, int Unit>
-struct RoundRow<Posit<N, 0>, Unit> {
-  typedef Posit<N, 0> Out;
-  static MINUN_NOINLINE typename Out::Code of(int32_t sum, Clip<Out> clip) {
-    const int drop = 2 - N - Unit;
-    const int up = drop > 0 && drop <= 8 ? 8 - drop : 0;  // then whole bytes are dropped
-    const int32_t one = INT32_C(1) << (N - 2 + 8 - up);
-    if (N > 8 || drop != 8 - up || sum > one || sum < -one) return clip(encode32<Out>(sum, Unit));
-    const bool negative = sum < 0;
-    const int16_t narrow = static_cast<int16_t>(sum);
-    const uint16_t magnitude = static_cast<uint16_t>(negative ? -narrow : narrow);
-    const uint16_t places = static_cast<uint16_t>(magnitude << up);
-    uint8_t code = static_cast<uint8_t>(places >> 8);
-    const uint8_t lost = static_cast<uint8_t>(places);
-    if (lost > 128 || (lost == 128 && (code & 1u))) ++code;
-    if (code == 0 && magnitude != 0) code = 1;
-    return clip(static_cast<typename Out::Code>(negative ? -code : code));
-  }
-};
-template <int Bits, int Exponent, int Unit>
-struct RoundRow<Fixed<Bits, Exponent>, Unit> {
-  typedef Fixed<Bits, Exponent> Out;
-  static MINUN_NOINLINE typename Out::Code of(int32_t sum, Clip<Out> clip) {
-    const int drop = Exponent - Unit;
-    const int up = drop > 0 && drop <= 8 ? 8 - drop : 0;
-    if (drop != 8 - up || sum >= INT32_C(1) << (23 - up) || sum < -(INT32_C(1) << (23 - up))) {
-      return RoundFixed<Out, Unit>::of(sum, clip);
-    }
-    const int32_t value = (static_cast<int32_t>(static_cast<uint32_t>(sum) << up) + 128) >> 8;
-    const int16_t code = static_cast<int16_t>(value);
-    return code > clip.high ? clip.high : code < clip.low ? clip.low
-                                                          : static_cast<typename Out::Code>(code);
-  }
-};
 
 // Rows of bytes of any length.
 MINUN_NOINLINE inline int32_t long_row_8x8(const int8_t* values, const int8_t* w, int count) {
@@ -273,6 +44,20 @@ struct FixedLayer {
   MINUN_INLINE typename Out::Code code(int32_t sum, int) const { return RoundRow<Out, Unit>::of(sum, clip); }
   MINUN_INLINE void turn(const int8_t* codes, int count, typename Out::Code* y, int channel, int outputs, int step) {
     byte_rows(codes, count, y, channel, outputs, step, *this);
+  }
+};
+
+// Sum is int32_t or int64_t; 40 bits hold it without the bias.
+template <class Out, class Sum, int Unit>
+struct WordLayer {
+  const int16_t* w;
+  const Sum* bias;
+  Clip<Out> clip;
+
+  MINUN_INLINE void turn(const int16_t* codes, int count, typename Out::Code* y, int channel, int outputs,
+                         int step) const {
+    word_rows<Out, Sum, Unit>(codes, w + static_cast<size_t>(channel) * count, bias != 0 ? bias + channel : 0, y, count,
+                              outputs, step, clip);
   }
 };
 
@@ -497,6 +282,14 @@ MINUN_NOINLINE void conv_avr_fixed8(const int8_t* x, const int8_t* w, const int3
                                     void* scratch, const ConvShape& shape, Clip<Out> clip, bool reverse) {
   avr::FixedLayer<Out, Unit> layer = {w, bias, clip};
   avr::conv_turns<Depthwise>(x, y, static_cast<int8_t*>(scratch), shape, 0, reverse, layer);
+}
+
+// int16 fixed-point, the same.
+template <class Out, class Sum, int Unit, bool Depthwise>
+MINUN_NOINLINE void conv_avr_fixed16(const int16_t* x, const int16_t* w, const Sum* bias, typename Out::Code* y,
+                                     void* scratch, const ConvShape& shape, Clip<Out> clip, bool reverse) {
+  const avr::WordLayer<Out, Sum, Unit> layer = {w, bias, clip};
+  avr::conv_turns<Depthwise>(x, y, static_cast<int16_t*>(scratch), shape, 0, reverse, layer);
 }
 
 // TensorFlow Lite's int8. scratch: what a turn gathers.

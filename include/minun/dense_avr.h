@@ -406,9 +406,67 @@ struct PieceInputs {
   }
 };
 
-}  // namespace avr
+// The code of a row's sum of products * 2^Unit, quick while the sum has few bits.
+template <class Out, int Unit>
+struct RoundRow {
+  static MINUN_NOINLINE typename Out::Code of(int32_t sum, Clip<Out> clip) { return clip(RoundSum<Out>::of(sum, Unit)); }
+};
+// Up to one, the code of posit<N,0> is the value.
+template <int N, int Unit>
+struct RoundRow<Posit<N, 0>, Unit> {
+  typedef Posit<N, 0> Out;
+  static MINUN_NOINLINE typename Out::Code of(int32_t sum, Clip<Out> clip) {
+    const int drop = 2 - N - Unit;
+    const int up = drop > 0 && drop <= 8 ? 8 - drop : 0;  // then whole bytes are dropped
+    const int32_t one = INT32_C(1) << (N - 2 + 8 - up);
+    if (N > 8 || drop != 8 - up || sum > one || sum < -one) return clip(encode32<Out>(sum, Unit));
+    const bool negative = sum < 0;
+    const int16_t narrow = static_cast<int16_t>(sum);
+    const uint16_t magnitude = static_cast<uint16_t>(negative ? -narrow : narrow);
+    const uint16_t places = static_cast<uint16_t>(magnitude << up);
+    uint8_t code = static_cast<uint8_t>(places >> 8);
+    const uint8_t lost = static_cast<uint8_t>(places);
+    if (lost > 128 || (lost == 128 && (code & 1u))) ++code;
+    if (code == 0 && magnitude != 0) code = 1;
+    return clip(static_cast<typename Out::Code>(negative ? -code : code));
+  }
+};
+template <int Bits, int Exponent, int Unit>
+struct RoundRow<Fixed<Bits, Exponent>, Unit> {
+  typedef Fixed<Bits, Exponent> Out;
+  static MINUN_NOINLINE typename Out::Code of(int32_t sum, Clip<Out> clip) {
+    const int drop = Exponent - Unit;
+    const int bits = drop <= 8 ? 8 : 16;  // whole bytes are dropped, after a shift to the left
+    const int up = drop > 0 && drop <= 16 ? bits - drop : 0;
+    const int32_t most = INT32_C(1) << ((bits == 8 ? 22 : 30) - up);
+    if (Bits > 16 || drop != bits - up || sum >= most || sum < -most) return RoundFixed<Out, Unit>::of(sum, clip);
+    const int32_t places = static_cast<int32_t>(static_cast<uint32_t>(sum) << up) + (INT32_C(1) << (bits - 1));
+    const int16_t code = static_cast<int16_t>(places >> bits);
+    return code > clip.high ? clip.high : code < clip.low ? clip.low
+                                                          : static_cast<typename Out::Code>(code);
+  }
+  static MINUN_NOINLINE typename Out::Code of(int64_t sum, Clip<Out> clip) { return RoundFixed<Out, Unit>::of(sum, clip); }
+};
 
-namespace avr {
+// Rows of words; `step`: values from one row to the next. Sum is int32_t or int64_t; without the bias 40 bits hold it.
+MINUN_NOINLINE inline Sum40 long_row_16x16(const int16_t* values, const int16_t* w, int count) {
+  Sum40 sum = {0, 0};
+  for (int k = 0; k < count; k += kMostRowSteps) {
+    const Sum40 part = row_16x16(values + k, w + k, count - k < kMostRowSteps ? count - k : kMostRowSteps);
+    sum.add(part.low, part.high);
+  }
+  return sum;
+}
+template <class Out, class Sum, int Unit>
+MINUN_NOINLINE void word_rows(const int16_t* values, const int16_t* w, const Sum* bias, typename Out::Code* y, int count,
+                              int outputs, int step, Clip<Out> clip) {
+  for (typename Out::Code* const end = y + outputs; y != end; values += step, w += count) {
+    const Sum40 row = count > kMostRowSteps ? long_row_16x16(values, w, count) : row_16x16(values, w, count);
+    Sum sum = sizeof(Sum) == 4 ? static_cast<Sum>(static_cast<int32_t>(row.low)) : static_cast<Sum>(row.whole());
+    if (bias != 0) sum += flash_load(bias++);
+    *y++ = RoundRow<Out, Unit>::of(sum, clip);
+  }
+}
 
 template <class Finish>
 MINUN_INLINE void rows_8x8(const int8_t* x, const int8_t* w, const int32_t* bias, int inputs, int outputs,
@@ -439,6 +497,15 @@ MINUN_NOINLINE void dense_avr_fixed8(const int8_t* x, const int8_t* w, const int
   for (int row = 0; row < rows; ++row, x += inputs, y += outputs) {
     const Finish finish = {y, clip};
     avr::rows_8x8(x, w, bias, inputs, outputs, finish);
+  }
+}
+
+// int16 fixed-point, the same.
+template <class Out, class Sum, int Unit>
+MINUN_NOINLINE void dense_avr_fixed16(const int16_t* x, const int16_t* w, const Sum* bias, typename Out::Code* y, int rows,
+                                      int inputs, int outputs, Clip<Out> clip) {
+  for (int row = 0; row < rows; ++row, x += inputs, y += outputs) {
+    avr::word_rows<Out, Sum, Unit>(x, w, bias, y, inputs, outputs, 0, clip);
   }
 }
 

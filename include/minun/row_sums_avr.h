@@ -93,12 +93,13 @@ MINUN_NOINLINE inline int32_t row_16x8(const int16_t* x, const int8_t* w, int st
   "add %[a1], r0\n adc %[a2], r1\n adc %[a3], %[z]\n mulsu r23, r20\n sbc %[a3], %[z]\n"   \
   "add %[a1], r0\n adc %[a2], r1\n adc %[a3], %[z]\n"
 // The four partial products are joined in r18, r19 (low) and r24, r25 (high) first, so that one add of five bytes does.
-#define MINUN_STEP_TABLE_40                                                                        \
-  MINUN_FETCH_16                                                                                   \
+#define MINUN_MULTIPLY_40                                                                          \
   "muls r21, r23\n movw r24, r0\n mul r20, r22\n movw r18, r0\n mulsu r21, r22\n"                  \
   "sbc r25, %[z]\n add r19, r0\n adc r24, r1\n adc r25, %[z]\n mulsu r23, r20\n sbc r25, %[z]\n"   \
   "add r19, r0\n adc r24, r1\n adc r25, %[z]\n add %[a0], r18\n adc %[a1], r19\n adc %[a2], r24\n" \
   "adc %[a3], r25\n adc %[a4], %[z]\n sbrc r25, 7\n dec %[a4]\n"
+#define MINUN_STEP_TABLE_40 MINUN_FETCH_16 MINUN_MULTIPLY_40
+#define MINUN_STEP_16X16 "lpm r20, Z+\n lpm r21, Z+\n ld r22, X+\n ld r23, X+\n" MINUN_MULTIPLY_40
 // An odd number of steps begins in the middle of a pair.
 #define MINUN_PAIRS(STEP) "sbrc %[n], 0\n rjmp 2f\n 1:\n" STEP "2:\n" STEP "dec %[c]\n brne 1b\n clr r1\n"
 #endif
@@ -149,10 +150,32 @@ MINUN_NOINLINE inline Sum40 row_table_40(const int16_t* x, const int8_t* w, cons
   return narrow;
 #endif
 }
+
+// 16-bit values and weights, 40-bit sum.
+MINUN_NOINLINE inline Sum40 row_16x16(const int16_t* x, const int16_t* w, int steps) {
+#if defined(MINUN_ASM_AVR)
+  uint8_t a0 = 0, a1 = 0, a2 = 0, a3 = 0, a4 = 0, z = 0;
+  uint8_t left = static_cast<uint8_t>(steps), pairs = static_cast<uint8_t>((steps + 1) >> 1);
+  __asm__ volatile(MINUN_PAIRS(MINUN_STEP_16X16)
+                   : [a0] "+&r"(a0), [a1] "+&r"(a1), [a2] "+&r"(a2), [a3] "+&r"(a3), [a4] "+&r"(a4), "+z"(w), "+x"(x),
+                     [c] "+&r"(pairs)
+                   : [z] "r"(z), [n] "r"(left)
+                   : "r18", "r19", "r20", "r21", "r22", "r23", "r24", "r25", "r0", "memory");
+  const Sum40 sum = {static_cast<uint32_t>(joined(a0, a1, a2, a3)), static_cast<int8_t>(a4)};
+  return sum;
+#else
+  int64_t sum = 0;
+  for (int k = 0; k < steps; ++k) sum += static_cast<int32_t>(x[k]) * flash_load(w + k);
+  const Sum40 narrow = {static_cast<uint32_t>(sum), static_cast<int8_t>(sum >> 32)};
+  return narrow;
+#endif
+}
 #if defined(MINUN_ASM_AVR)
 #undef MINUN_FETCH_16
 #undef MINUN_STEP_TABLE_32
+#undef MINUN_MULTIPLY_40
 #undef MINUN_STEP_TABLE_40
+#undef MINUN_STEP_16X16
 #undef MINUN_PAIRS
 #endif
 

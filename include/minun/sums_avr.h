@@ -121,13 +121,6 @@ inline int32_t sum_16x8(const int16_t* x, const int8_t* w, int steps) {
   "adc %[a1], r1\n adc %[a2], %[z]\n adc %[a3], %[z]\n mulsu r21, r22\n sbc %[a3], %[z]\n" \
   "add %[a1], r0\n adc %[a2], r1\n adc %[a3], %[z]\n mulsu r23, r20\n sbc %[a3], %[z]\n"   \
   "add %[a1], r0\n adc %[a2], r1\n adc %[a3], %[z]\n"
-// The four partial products are joined in r18, r19 (low) and r24, r25 (high) first, so that one add of five bytes does.
-#define MINUN_MUL_16X16_40                                                                         \
-  MINUN_FETCH_16                                                                                   \
-  "muls r21, r23\n movw r24, r0\n mul r20, r22\n movw r18, r0\n mulsu r21, r22\n"                  \
-  "sbc r25, %[z]\n add r19, r0\n adc r24, r1\n adc r25, %[z]\n mulsu r23, r20\n sbc r25, %[z]\n"   \
-  "add r19, r0\n adc r24, r1\n adc r25, %[z]\n add %[a0], r18\n adc %[a1], r19\n adc %[a2], r24\n" \
-  "adc %[a3], r25\n adc %[a4], %[z]\n sbrc r25, 7\n dec %[a4]\n"
 #endif
 
 // 16-bit values, weights by a table of two pages, 32-bit sum.
@@ -221,35 +214,9 @@ MINUN_INLINE typename Out::Code encode40(Sum40 sum, int unit) {
   return Out::encode_16(negative, significand, place, below || third != 0);
 }
 
-// The same with a 40-bit sum.
-inline Sum40 sum_table_40(const int16_t* x, const int8_t* w, const uint8_t* table, int steps) {
-#if defined(MINUN_ASM_AVR)
-  uint8_t a0 = 0, a1 = 0, a2 = 0, a3 = 0, a4 = 0, z = 0, turns = static_cast<uint8_t>(steps / kTurn);
-  const uint8_t page = static_cast<uint8_t>(reinterpret_cast<uint16_t>(table) >> 8);
-  __asm__ volatile("1:\n" MINUN_MUL_16X16_40 MINUN_MUL_16X16_40 MINUN_MUL_16X16_40 MINUN_MUL_16X16_40
-                       MINUN_MUL_16X16_40 MINUN_MUL_16X16_40 MINUN_MUL_16X16_40 MINUN_MUL_16X16_40
-                   "dec %[c]\n breq 2f\n rjmp 1b\n 2: clr r1\n"
-                   : [a0] "+&r"(a0), [a1] "+&r"(a1), [a2] "+&r"(a2), [a3] "+&r"(a3), [a4] "+&r"(a4), [w] "+&r"(w), "+x"(x),
-                     [c] "+&r"(turns)
-                   : [z] "r"(z), [page] "r"(page)
-                   : "r16", "r18", "r19", "r20", "r21", "r22", "r23", "r24", "r25", "r30", "r31", "r0", "memory");
-  const Sum40 sum = {static_cast<uint32_t>(joined(a0, a1, a2, a3)), static_cast<int8_t>(a4)};
-  return sum;
-#else
-  int64_t sum = 0;
-  for (int k = 0; k < steps; ++k) {
-    const uint8_t* entry = table + static_cast<uint8_t>(flash_load(w + k));
-    const uint16_t low = flash_load(entry), high = flash_load(entry + 256);
-    sum += static_cast<int32_t>(x[k]) * static_cast<int16_t>(low | (high << 8));
-  }
-  const Sum40 narrow = {static_cast<uint32_t>(sum), static_cast<int8_t>(sum >> 32)};
-  return narrow;
-#endif
-}
 #if defined(MINUN_ASM_AVR)
 #undef MINUN_FETCH_16
 #undef MINUN_MUL_16X16_32
-#undef MINUN_MUL_16X16_40
 #endif
 
 // 24-bit values (three bytes each, low first), 16-bit posit weights: code * page0[h] + (page1[h] << 8) + (page2[h] << 16)

@@ -24,6 +24,7 @@ _KERNELS: dict[str, tuple[str, slice, slice, int]] = {
     "minun::dense_avr_short": ("minun::conv_avr_short", slice(0, 1), slice(4, None), 2),
     "minun::dense_avr_long": ("minun::conv_avr_long", slice(0, 1), slice(4, None), 6),
     "minun::dense_avr_fixed8": ("minun::conv_avr_fixed8", slice(0, 0), slice(3, None), 0),
+    "minun::dense_avr_fixed16": ("minun::conv_avr_fixed16", slice(0, 0), slice(3, None), 0),
 }
 
 

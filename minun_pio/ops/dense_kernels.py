@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minun_pio.numerics.fixed import Fixed
-from minun_pio.numerics.format import Codes, Format
+from minun_pio.numerics.format import Codes, Format, element_bytes
 from minun_pio.numerics.posit import Posit
 from minun_pio.ops.guards import Guard
 from minun_pio.ops.linear import clip_argument, encoded, optional
@@ -159,14 +159,15 @@ def _fixed(binding: Binding, x: Fixed, w: Fixed, out: Fixed) -> Chosen | None:
     row, bound = largest_row(weights.astype(np.int64)), 1 << (x.width - 1)
     for bits in (32, 64):
         safe, bias = short_bias(*bias_codes(binding), unit, row, bound, bits)
-        if safe and bits == 32 and max(x.width, w.width) <= 8 and binding.core == "avr":
+        name = _avr_fixed(binding, x, w, row * bound, bits) if safe else None
+        if name is not None:
             return Chosen(
-                function=f"minun::dense_avr_fixed8<{out.cpp}, {unit}>",
+                function=f"minun::{name[0]}<{out.cpp}, {name[1]}{unit}>",
                 arguments=(*map(str, extents(binding)), clip_argument(binding.node, out)),
                 weights=row_major(weights),
                 bias=bias,
                 header="minun/dense_avr.h",
-                variant="integer, 24-bit sum",
+                variant=f"integer, {name[2]}-bit sum",
             )
         if safe:
             method, table = plain_weights(binding.core, weights, x.storage, bits)
@@ -177,6 +178,18 @@ def _fixed(binding: Binding, x: Fixed, w: Fixed, out: Fixed) -> Chosen | None:
                 bias=bias,
                 variant=f"integer, {bits}-bit sum",
             )
+    return None
+
+
+def _avr_fixed(binding: Binding, x: Fixed, w: Fixed, most: int, bits: int) -> tuple[str, str, int] | None:
+    """The AVR kernel of these widths, its argument before the unit, and the bits of its inner sums."""
+    if binding.core != "avr":
+        return None
+    widths = (element_bytes(x), element_bytes(w))
+    if widths == (1, 1) and bits == 32:
+        return "dense_avr_fixed8", "", 24
+    if widths == (2, 2) and most < 1 << 39:
+        return "dense_avr_fixed16", f"int{bits}_t, ", 40
     return None
 
 

@@ -21,7 +21,7 @@ from minun_pio.ops.guards import GuardOfPatches
 
 FORMATS: tuple[Any, ...] = (
     *(Posit(8, 0), Posit(8, 2), Posit(12, 2), Posit(16, 1), Posit(16, 2)),
-    *(Fixed(8, -5), "int8"),
+    *(Fixed(8, -5), Fixed(12, -8), Fixed(16, -11), "int8"),
 )
 # height, width, channels, outputs, kernel, groups, attributes
 Layer = tuple[int, int, int, int, tuple[int, int], int, dict[str, Any]]
