@@ -57,7 +57,10 @@ def plan(
     fits = True
     for path in instances:
         problem = csv_format.read(path, capacity, pinned)
-        answer = solve(problem, planner, timeout=timeout)
+        try:
+            answer = solve(problem, planner, timeout=timeout)
+        except MinunError as error:
+            raise MinunError(error.code, error.message, error.where or str(path)) from None
         if csv_file is not None:
             _write(csv_file, path, len(instances), ".plan.csv", csv_format.write(problem, answer))
         if svg_file is not None:

@@ -31,6 +31,8 @@ def parse(text: str, where: str = "", capacity: int | None = None, pinned: bool 
         if not row:
             continue
         try:
+            if len(row) > len(head):
+                raise ValueError
             align = row[column["alignment"]].strip() if "alignment" in column else ""
             offset = row[column["offset"]].strip() if pinned and "offset" in column else ""
             buffers.append(
@@ -58,7 +60,7 @@ def read(path: Path, capacity: int | None = None, pinned: bool = False) -> Probl
     if capacity is None and path.stem.rpartition(".")[2].isdigit():
         capacity = int(path.stem.rpartition(".")[2])
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise bad("unreadable", f"cannot read the file: {reason}; give a CSV file", str(path)) from None

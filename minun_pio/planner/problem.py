@@ -157,6 +157,23 @@ def check(problem: Problem) -> None:
             )
     if problem.aliases:
         _check_aliases(problem)
+    if not (problem.regions or problem.separations or problem.aliases):
+        _check_pins([b for b in problem.buffers if b.offset is not None and b.size])
+
+
+def _check_pins(pinned: list[Buffer]) -> None:
+    """Refuse two buffers that are pinned to the same bytes at the same time."""
+    live: list[Buffer] = []
+    for b in sorted(pinned, key=lambda b: b.start):
+        live = [a for a in live if a.end > b.start]
+        for a in live:
+            if (a.offset or 0) < (b.offset or 0) + b.size and (b.offset or 0) < (a.offset or 0) + a.size:
+                raise bad(
+                    "bad-pin",
+                    f"buffers '{a.id}' and '{b.id}' are pinned to {a.offset} and {b.offset} and share bytes "
+                    "while both are live; change an offset or leave it out",
+                )
+        live.append(b)
 
 
 def _check_aliases(problem: Problem) -> None:

@@ -42,12 +42,30 @@ def test_a_capacity_in_the_file_name_is_taken(tmp_path: Path) -> None:
         ("a,b\n", "expected the columns id,lower,upper,size"),
         ("id,lower,upper,size\na,0,x,3\n", "net.csv:2: 'a,0,x,3' is not a buffer"),
         ("id,lower,upper,size\na,0\n", "net.csv:2: 'a,0' is not a buffer"),
+        ("id,lower,upper,size\na,0,1,2,3\n", "net.csv:2: 'a,0,1,2,3' is not a buffer"),
     ],
 )
 def test_a_wrong_line_is_named(text: str, message: str) -> None:
     with pytest.raises(MinunError) as caught:
         csv_format.parse(text, "net.csv")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("a,0,2,4,0\nb,1,3,4,2\n", "net.csv: buffers 'a' and 'b' are pinned to 0 and 2 and share bytes"),
+        ("a,0,2,4,0\na,1,3,4,8\n", "net.csv: buffer 'a' is listed twice"),
+        ("a,0,2,4,0\nb,2,3,4,2\n", None),
+    ],
+)
+def test_a_problem_without_meaning_is_told_with_its_file(
+    tmp_path: Path, rows: str, message: str | None
+) -> None:
+    path = tmp_path / "net.csv"
+    path.write_text("id,lower,upper,size,offset\n" + rows, encoding="utf-8-sig")
+    result = CliRunner().invoke(command, [str(path), "--pinned"])
+    assert (message in str(result.exception)) if message else result.exit_code == 0
 
 
 def test_the_command_prints_a_list_of_objects(tmp_path: Path) -> None:
