@@ -127,7 +127,16 @@ def _inputs(
         ((input_name, shape),) = inputs.items()
         key = input_name if found.x == "x" and "x" not in arrays else found.x
         return _checked(found, arrays, key, shape, where)
-    return {name: _checked(found, arrays, name, shape, where) for name, shape in inputs.items()}
+    checked = {name: _checked(found, arrays, name, shape, where) for name, shape in inputs.items()}
+    counts = {name: values.shape[0] for name, values in checked.items()}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"'{name}' {count}" for name, count in counts.items())
+        raise MinunError(
+            "data.samples",
+            f"the arrays of '{found.path.name}' differ in samples: {told}; give as many",
+            where,
+        )
+    return checked
 
 
 def _checked(

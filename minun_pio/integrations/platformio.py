@@ -278,7 +278,7 @@ def _add_targets(env: Any, setup: Setup) -> None:
     """The custom targets; they call what `minun search|report|collect` call."""
 
     def search(target: Any, source: Any, env: Any) -> int:
-        _print("formats searched again, model.lock.json renewed")  # done at script load
+        _print("formats searched again, the lock files renewed")  # done at script load
         return 0
 
     def report(target: Any, source: Any, env: Any) -> int:

@@ -106,7 +106,11 @@ def trail(search: Mapping[str, Any]) -> list[str]:
         fits = "yes" if c["fits"] else "no"
         promoted, ram = str(len(c["promoted"])), f"{c['ram_bytes']} B"
         rows.append([c["origin"], soft, formats, promoted, ram, accuracy, fits])
-    return [f"{head}candidates", *_columns(rows), *[f"note: {note}" for note in search.get("notes", ())]]
+    return [
+        f"{head}candidates, accuracies on the calibration samples",
+        *_columns(rows),
+        *[f"note: {note}" for note in search.get("notes", ())],
+    ]
 
 
 def _shape(shape: list[int] | None) -> str:

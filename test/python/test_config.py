@@ -253,6 +253,12 @@ def test_rows_with_a_single_one_are_labels_too(tmp_path: Path) -> None:
     assert found.y.tolist() == y.tolist()
 
 
+def test_inputs_with_different_numbers_of_samples_are_refused_with_the_line(tmp_path: Path) -> None:
+    config = config_with(tmp_path, a=np.zeros((3, 4)), b=np.zeros((2, 4)))
+    with pytest.raises(MinunError, match=r"model.yaml:5: .*'d.npz' differ in samples: 'a' 3, 'b' 2; give"):
+        load_samples(config, "calibration", {"a": (1, 4), "b": (1, 4)}, None)
+
+
 def test_one_output_has_labels_where_they_are_all_0_or_1_and_none_otherwise(tmp_path: Path) -> None:
     for y, labels in (([0, 1, 1], [0, 1, 1]), ([[1.0], [0.0], [1.0]], [1, 0, 1]), ([0.5, 1, 0], None)):
         config = config_with(tmp_path, x=np.zeros((3, 4)), y=np.array(y))
