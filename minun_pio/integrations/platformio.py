@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -31,6 +33,7 @@ _YES_NO = {
     "0": False,
     "off": False,
 }
+PROGRESS_S = 10.0  # between two lines of a long collection
 _DONE = "MINUN_DONE"
 _VARIANT = "minun_models"
 
@@ -319,6 +322,7 @@ def _collect(env: Any, setup: Setup) -> None:
             serial_port(env),
             board=setup.environment,
             elf=elf if elf.is_file() and setup.target.ram_bytes else None,
+            progress=_watch(model.name, setup.environment),
         )
         _print(found.line(), prefix="")
         if found.wrong:
@@ -328,6 +332,28 @@ def _collect(env: Any, setup: Setup) -> None:
                 f"{found.wrong[0]}",
                 setup.environment,
             )
+
+
+def _watch(model: str, environment: str) -> Callable[[int, int], None]:
+    """Called after each sample: says how far a long collection is, and ends it after Ctrl-C."""
+    said = time.monotonic()
+
+    def watch(done: int, of: int) -> None:
+        nonlocal said
+        if interrupted():
+            raise MinunError("collect.interrupted", f"interrupted after {done} of {of} samples", environment)
+        if done < of and time.monotonic() - said >= PROGRESS_S:
+            said = time.monotonic()
+            _print(f"{model}: {done} of {of} samples")
+
+    return watch
+
+
+def interrupted() -> bool:
+    """Whether Ctrl-C was pressed. While an action runs SCons only makes a note of it, in what its handler
+    keeps."""
+    kept = getattr(signal.getsignal(signal.SIGINT), "__defaults__", None) or ()
+    return any(job.were_interrupted() for job in kept if hasattr(job, "were_interrupted"))
 
 
 def serial_port(env: Any) -> str:

@@ -6,18 +6,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from minun_pio.board.target import Target
 from minun_pio.config import read_model
-from minun_pio.integrations.platformio import missing_package
+from minun_pio.integrations.platformio import interrupted, missing_package
 from minun_pio.ir import Graph, Node, Tensor
 from minun_pio.lock import lock_path, save
 
@@ -254,6 +256,20 @@ def test_all_packages_that_a_python_lacks_are_named_at_once(
     line = missing_package(ImportError("no", name="yaml"), "python", [tmp_path / "model.yaml"])
     assert line.startswith("the Python package 'pyyaml' is missing in PlatformIO's Python")
     assert "-m pip install numpy pyyaml onnx [" in line
+
+
+def test_ctrl_c_is_seen_where_scons_notes_it() -> None:
+    from SCons.Taskmaster.Job import Jobs
+
+    jobs = Jobs(1, SimpleNamespace(trace=None, stop=lambda: None))
+    jobs._setup_sig_handler()
+    try:
+        assert not interrupted()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupted()
+    finally:
+        jobs._reset_sig_handler()
+    assert not interrupted()
 
 
 def test_a_mistake_in_model_yaml_is_one_line_with_its_place(project: Project) -> None:
