@@ -262,8 +262,8 @@ MINUN_NOINLINE void conv_avr_short(const typename X::Code* x, const int8_t* w, c
                              0, reverse, layer);
 }
 
-// All other posits of up to 16 bits, as dense_avr_long. wide_span: of values in two planes. scratch: two planes of what a
-// turn gathers (at least 4 bytes an element), and behind them its codes.
+// All other posits of up to 16 bits, as dense_avr_long. wide_span: of values in two planes. scratch: two planes (depthwise
+// one) of what a turn gathers, and behind them its codes.
 template <class Out, class X, class W, class B, class Inputs, bool Depthwise>
 MINUN_NOINLINE void conv_avr_long(const typename X::Code* x, const typename W::Code* w, const int64_t* bias,
                                   typename Out::Code* y, void* scratch, const uint8_t* table, const ConvShape& shape,
@@ -271,8 +271,10 @@ MINUN_NOINLINE void conv_avr_long(const typename X::Code* x, const typename W::C
                                   int8_t wide_span, bool reverse) {
   typedef avr::LongLayer<Out, X, W, B, Inputs> Layer;
   Layer layer = {w, bias, table, scratch, clip, &plan, &exceptions, wide_span, false, inputs, inputs};
-  const int planes = avr::gathered<Depthwise>(shape) * (Layer::kBits == 15 ? 4 : 6);
-  uint8_t* const codes = static_cast<uint8_t*>(scratch) + planes;
+  const int planes = Depthwise ? 1 : 2;  // the channels of a turn are too wide one by one
+  int bytes = avr::gathered<Depthwise>(shape) * planes * (Layer::kBits == 15 ? 2 : 3);
+  bytes += bytes & 1;
+  uint8_t* const codes = static_cast<uint8_t*>(scratch) + bytes;
   avr::conv_turns<Depthwise>(x, y, reinterpret_cast<typename X::Code*>(codes), shape, 0, reverse, layer);
 }
 

@@ -22,7 +22,7 @@ _CHANNELS = 8  # channels of a depthwise convolution that are gathered together 
 # bytes of scratch for each element that is gathered, beside its code.
 _KERNELS: dict[str, tuple[str, slice, slice, int]] = {
     "minun::dense_avr_short": ("minun::conv_avr_short", slice(0, 1), slice(4, None), 2),
-    "minun::dense_avr_long": ("minun::conv_avr_long", slice(0, 1), slice(4, None), 6),
+    "minun::dense_avr_long": ("minun::conv_avr_long", slice(0, 1), slice(4, None), 0),
     "minun::dense_avr_fixed8": ("minun::conv_avr_fixed8", slice(0, 0), slice(3, None), 0),
     "minun::dense_avr_fixed16": ("minun::conv_avr_fixed16", slice(0, 0), slice(3, None), 0),
 }
@@ -43,15 +43,17 @@ def choose_avr_conv(
     span: tuple[str, ...] = ()
     if isinstance(guard, Guard):  # a patch that the values are too narrow for becomes two planes of them
         words = "WordInputs" in types
-        beside = 4 if words else 6
+        beside = (1 if depthwise else 2) * (2 if words else 3)
         wide = min(guard.widest, 30 if words else 31)
         guard = GuardOfPatches(replace(guard, plan=replace(guard.plan, span_bits=wide)), window, groups)
         span = (str(wide),)
+    elements = gathered_elements(groups, values.shape)
+    values_bytes = beside * elements
     return replace(
         dense,
         function=f"{function}<{types[:-1]}, {str(depthwise).lower()}>",
         arguments=(*dense.arguments[before], shape, *dense.arguments[behind], *span, "{reverse}"),
-        scratch_bytes=(beside + code_bytes) * gathered_elements(groups, values.shape),
+        scratch_bytes=values_bytes + values_bytes % 2 + code_bytes * elements,
         header=_HEADER,
         guard=guard,
     )
