@@ -77,6 +77,14 @@ BARS: tuple[tuple[str, str, str, float], ...] = (  # core, operator, label, at m
     *(("avr", "dense", label, bar) for label, bar in (("posit<16,1>", 135.0), ("posit<16,2>", 200.0))),
     *(("m3", "conv", label, bar) for label, bar in (("posit<8,0> table", 3.3), ("posit<8,2>", 3.5))),
     *(("m3", "conv", label, bar) for label, bar in (("posit<16,1>", 3.5), ("posit<16,2>", 3.7))),
+    *(
+        ("avr", "conv", label, bar)
+        for label, bar in (("posit<8,0> |w|<=1 |x|<2", 19.0), ("posit<8,0> |w|<=1", 20.0))
+    ),
+    *(("avr", "conv", label, bar) for label, bar in (("posit<8,0> table", 51.0), ("posit<8,2>", 72.0))),
+    *(("avr", "conv", label, bar) for label, bar in (("posit<16,1>", 137.0), ("posit<16,2>", 162.0))),
+    *(("avr", "conv", label, bar) for label, bar in (("fixed<8,-5>", 17.6), ("fixed<16,-11>", 45.0))),
+    ("avr", "conv", "int8", 24.0),
     *(("m3", "slow path", label, 65.0) for label in ("posit<8,2>", "posit<16,1>", "posit<16,2>")),
 )
 TIMES_FEWER: dict[str, tuple[float, float]] = {  # M3, dense 128x64: than SoftPosit's mul+add, its quire
@@ -314,11 +322,13 @@ def collect(cores: list[str]) -> list[dict[str, Any]]:
 
 
 def bars(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each bar with its figure; dense 128x64, on AVR 64x32."""
+    """Each bar with its figure; dense 128x64, on AVR 64x32; the first convolution."""
     found = []
+    first = {core: f"3x3 {channels}->{out} on {side}x{side}" for core, (channels, out, side) in CONV.items()}
     for core, operator, label, most in BARS:
         for row in rows:
-            at = ("64x32" if core == "avr" else "128x64") if operator == "dense" else row["shape"]
+            shapes = {"dense": "64x32" if core == "avr" else "128x64", "conv": first[core]}
+            at = shapes.get(operator, row["shape"])
             if (row["core"], row["operator"], row["format"], row["shape"]) == (core, operator, label, at):
                 figure = row["per_mac"]
                 found.append(

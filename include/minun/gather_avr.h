@@ -96,7 +96,7 @@ MINUN_NOINLINE inline void gather_taps(const Window& window, const uint8_t* x, i
   const int whole = window.run != 0 ? window.run : window.tap;
   const uint8_t* line = x + static_cast<ptrdiff_t>(window.pitch) * row + left * window.pixel;
   const ptrdiff_t pitch = static_cast<ptrdiff_t>(window.pitch) * shape.dilation_height;
-  for (uint8_t i = static_cast<uint8_t>(shape.kernel_height); i > 0; --i, row += shape.dilation_height, line += pitch) {
+  for (int i = shape.kernel_height; i > 0; --i, row += shape.dilation_height, line += pitch) {
     const bool within = row >= 0 && row < shape.in_height;
     int column = left;
     const uint8_t* tap = line;

@@ -38,6 +38,7 @@ LAYERS: dict[str, Layer] = {
     "depthwise with taps apart": (6, 6, 9, 9, (2, 2), 9, {"dilations": (2, 2), "pads": (1, 1, 1, 1)}),
     "two outputs a channel": (4, 4, 3, 6, (3, 3), 3, {"pads": (1, 1, 1, 1)}),
     "many inputs": (3, 4, 67, 2, (3, 3), 1, {"pads": (1, 1, 0, 0)}),
+    "a kernel of many rows": (300, 1, 1, 1, (299, 1), 1, {"pads": (1, 0, 1, 0)}),
     "many rows": (20, 2, 1, 2, (19, 2), 1, {"pads": (9, 0, 9, 0)}),
 }
 ON_A_BOARD = ("one channel", "depthwise", "taps apart", "windows all outside", "groups")
