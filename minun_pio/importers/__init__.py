@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from minun_pio.errors import MinunError
+
 if TYPE_CHECKING:
     from minun_pio.config.model import ModelConfig
     from minun_pio.ir import Graph
@@ -17,29 +19,36 @@ def import_graph(config: ModelConfig) -> Graph:
     """
     from minun_pio.passes import optimise
 
+    try:
+        return optimise(_imported(config))
+    except MinunError as error:
+        if error.code.partition(".")[2] != "output":
+            raise
+        raise MinunError(error.code, error.message, config.where("outputs")) from None
+
+
+def _imported(config: ModelConfig) -> Graph:
     source = config.source
     if source.kind == "onnx":
         from minun_pio.importers.onnx import load_onnx
 
         assert source.path is not None
-        graph = load_onnx(
+        return load_onnx(
             source.path, input_shape=source.input_shape, outputs=config.outputs, name=config.name
         )
-    elif source.kind == "tflite":
+    if source.kind == "tflite":
         from minun_pio.importers.tflite import load_tflite
 
         assert source.path is not None
-        graph = load_tflite(source.path, outputs=config.outputs, name=config.name)
-    else:
-        from minun_pio.importers.layers import load_layers
+        return load_tflite(source.path, outputs=config.outputs, name=config.name)
+    from minun_pio.importers.layers import load_layers
 
-        graph = load_layers(
-            source.layers,
-            source.weights,
-            source.input_shape,
-            name=config.name,
-            file=config.path.name,
-            outputs=config.outputs,
-            where=config.where("source.layers"),
-        )
-    return optimise(graph)
+    return load_layers(
+        source.layers,
+        source.weights,
+        source.input_shape,
+        name=config.name,
+        file=config.path.name,
+        outputs=config.outputs,
+        where=config.where("source.layers"),
+    )

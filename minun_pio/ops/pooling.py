@@ -150,7 +150,12 @@ def _one_scale(node: Node, fmt: Affine, out: Affine) -> None:
             node, f"{fmt.name} in and {out.name} out; an affine average keeps its scale", "op.format"
         )
     if bool(node.attrs.get("count_include_pad", False)) and fmt.zero_point != 0:
-        raise refuse(node, "padding that counts in an affine average needs zero point 0", "op.format")
+        raise refuse(
+            node,
+            f"padding that counts in an affine average needs zero point 0, its input has {fmt.zero_point}; "
+            "take another 'formats.family' or leave count_include_pad out",
+            "op.format",
+        )
 
 
 OPERATORS = (MaxPool(), AveragePool())

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from minun_pio.config import read_model
 from minun_pio.config.model import Layer
 from minun_pio.errors import MinunError
+from minun_pio.importers import import_graph
 from minun_pio.importers.layers import load_layers
 from minun_pio.ir import Graph
 from minun_pio.passes import optimise
@@ -257,3 +259,12 @@ def test_a_weights_file_that_is_none_or_holds_pickles_is_refused(tmp_path: Path)
     np.savez(path, w=np.array([{"a": 1}], dtype=object))
     with pytest.raises(MinunError, match="not a readable NPZ"):
         load_layers([Layer("relu", {}, 1)], path, (1, 3))
+
+
+def test_an_output_that_is_not_there_is_told_with_the_line_that_asks_for_it(tmp_path: Path) -> None:
+    (tmp_path / "model.yaml").write_text(
+        "name: net\nsource:\n  input: [1, 4]\n  layers:\n    - relu: {name: top}\noutputs: [tob]\n"
+    )
+    with pytest.raises(MinunError) as caught:
+        import_graph(read_model(tmp_path / "model.yaml"))
+    assert str(caught.value).startswith("model.yaml:6: no layer has 'name: tob'")
