@@ -18,9 +18,8 @@ from minun_pio.lock import Entry, Lookup
 from minun_pio.schedule.arena import place
 from minun_pio.schedule.layout import lay_out
 from minun_pio.search.assignment_json import assignment_from_json
-from minun_pio.search.choose import calibration, choose, tensor_ranges
+from minun_pio.search.choose import calibration, choose, space_in, tensor_ranges
 from minun_pio.search.measure import SimulatedMeasure
-from minun_pio.search.rungs import space_of
 from minun_pio.search.space import Assignment, Outcome
 from minun_pio.simulate.legalise import legalise
 from minun_pio.simulate.noise import noise
@@ -33,7 +32,7 @@ def evaluate_model(model: Path, target: Target, entry: Entry | None) -> dict[str
     config = read_model(model)
     network = import_network(config)
     samples = evaluation(config, network)
-    space = space_of(network, config.formats, tensor_ranges(network, calibration(config, network)))
+    space = space_in(config, network, tensor_ranges(network, calibration(config, network)))
     bound, packed = arena_measures(network, target.core, config.memory)
     measure = SimulatedMeasure(network, samples, bound, packed)
     chosen: list[tuple[str, Assignment]] = [("float32", space.float32.formats)]
@@ -75,7 +74,7 @@ def noise_of_model(model: Path, target: Target, locked: Lookup, formats: str | N
     config = read_model(model)
     network = import_network(config)
     samples = evaluation(config, network).first(SAMPLES)
-    space = space_of(network, config.formats, tensor_ranges(network, calibration(config, network)))
+    space = space_in(config, network, tensor_ranges(network, calibration(config, network)))
     choices: dict[str, Assignment] = {rung.name: rung.formats for rung in (*space.low, *space.high)}
     choices["float32"] = space.float32.formats
     if locked.entry is not None:

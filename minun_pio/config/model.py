@@ -74,11 +74,13 @@ class Data:
 @dataclass(frozen=True)
 class Formats:
     """The two widths the search chooses between. `low` and `high` are a width in bits, a full format name
-    (`posit<8,2>`), or None for the family's default (8 and 16)."""
+    (`posit<8,2>`), or None for the family's default (8 and 16). `keep_high`: names of tensors, or patterns of
+    names, that the search must leave high."""
 
     family: str = "posit"
     low: int | str | None = None
     high: int | str | None = None
+    keep_high: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

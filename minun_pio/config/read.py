@@ -152,7 +152,7 @@ def _data_file(reader: Reader, key: str, value: Located) -> DataFile:
 def _formats(reader: Reader, value: Located) -> Formats:
     if value.value == "auto":
         return Formats()
-    entries = reader.mapping("formats", value, ("family", "low", "high"))
+    entries = reader.mapping("formats", value, ("family", "low", "high", "keep_high"))
     family = (
         reader.choice("formats.family", entries["family"], (*FAMILIES, "auto"))
         if "family" in entries
@@ -169,7 +169,17 @@ def _formats(reader: Reader, value: Located) -> Formats:
             f"'formats.low' ({low_bits} bits) is wider than 'formats.high' ({high_bits})",
             line,
         )
-    return Formats(family, low, high)
+    keep_high: tuple[str, ...] = ()
+    if "keep_high" in entries:
+        if family not in ("posit", "fixed"):
+            raise reader.error(
+                "config.wrong-value",
+                f"'formats.keep_high' needs two widths to choose from, family '{family}' has one; remove it",
+                entries["keep_high"].line,
+            )
+        names = reader.sequence("formats.keep_high", entries["keep_high"])
+        keep_high = tuple(reader.text("formats.keep_high", name) for name in names)
+    return Formats(family, low, high, keep_high)
 
 
 _WIDTHS = {"posit": (8, 9, 10, 12, 16, 32), "fixed": (8, 16), "int8": (8,), "float32": (32,)}

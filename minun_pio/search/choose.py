@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from minun_pio.ir import Graph
 from minun_pio.search import STRATEGIES
 from minun_pio.search.measure import SimulatedMeasure
 from minun_pio.search.rungs import soft_limits, space_of
-from minun_pio.search.space import Assignment, Limits, Outcome
+from minun_pio.search.space import Assignment, Limits, Outcome, Space
 from minun_pio.simulate.assign import index_tensors, real_tensors
 from minun_pio.simulate.reference import Range, profile
 
@@ -40,7 +40,7 @@ def choose(
     """
     samples = calibration(config, graph)
     ranges = tensor_ranges(graph, samples)
-    space = space_of(graph, config.formats, ranges, bracketing=config.search.strategy == "bracket")
+    space = space_in(config, graph, ranges, bracketing=config.search.strategy == "bracket")
     limits = Limits(
         ram=config.search.ram if config.search.ram is not None else ram_budget(config, board_ram_bytes),
         flash=flash_budget(config, board_flash_bytes),
@@ -58,6 +58,16 @@ def choose(
         note = "the calibration samples have no labels that serve: accuracies are agreement with float32"
         outcome = replace(outcome, notes=(*outcome.notes, note))
     return outcome
+
+
+def space_in(
+    config: ModelConfig, graph: Graph, ranges: Mapping[str, Range], bracketing: bool = False
+) -> Space:
+    """`space_of` what model.yaml wishes; an error says where it stands."""
+    try:
+        return space_of(graph, config.formats, ranges, bracketing)
+    except MinunError as error:
+        raise MinunError(error.code, error.message, config.where("formats.keep_high")) from None
 
 
 def calibration(config: ModelConfig, graph: Graph) -> Samples:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections import Counter
 from collections.abc import Mapping
 
+from minun_pio.config.fields import nearest
 from minun_pio.config.model import FIXED_SOFT_LIMITS, POSIT_SOFT_LIMITS, Formats
+from minun_pio.errors import MinunError
 from minun_pio.ir import Graph
 from minun_pio.numerics.affine import Affine, affine_bias, affine_for_range, affine_for_weights
 from minun_pio.numerics.fixed import fixed_for_range
@@ -35,12 +38,15 @@ Ranges = Mapping[str, Range]
 def space_of(graph: Graph, formats: Formats, ranges: Ranges, bracketing: bool = False) -> Space:
     """Groups and rungs of a network. `ranges` are every tensor's least and greatest value in the float run.
 
-    With `bracketing` the rungs are all of the widths {8, 9, 10, 12, 16} that the family has.
+    With `bracketing` the rungs are all of the widths {8, 9, 10, 12, 16} that the family has. Raises
+    MinunError where `formats.keep_high` names no tensor.
     """
     tensors = {scoped.name: scoped for scoped in real_tensors(graph)}
-    groups = tuple(_group(tensors, members) for members in format_groups(graph))
-    names = tuple(member for group in groups for member in group.members)
-    ranges = _joined(groups, ranges)
+    every_group = tuple(_group(tensors, members) for members in format_groups(graph))
+    names = tuple(member for group in every_group for member in group.members)
+    ranges = _joined(every_group, ranges)
+    kept = _kept(every_group, formats.keep_high)
+    groups = tuple(group for group in every_group if group not in kept)
     low, high = _width(formats.low, 8), _width(formats.high, 16)
     float32 = Rung("float32", 32, dict.fromkeys(names, Float32()))
     if formats.family == "float32":
@@ -53,13 +59,30 @@ def space_of(graph: Graph, formats: Formats, ranges: Ranges, bracketing: bool = 
         every = tuple(
             rung for width in widths for rung in _rungs(formats.family, width, names, ranges, width == 8)
         )
-        return Space(groups, every[:-1], every[-1:], float32)
+        return Space(groups, every[:-1], every[-1:], float32, kept)
     return Space(
         groups,
         _rungs(formats.family, low, names, ranges, low_rung=True),
         _rungs(formats.family, high, names, ranges, low_rung=False),
         float32,
+        kept,
     )
+
+
+def _kept(groups: tuple[Group, ...], patterns: tuple[str, ...]) -> tuple[Group, ...]:
+    """The groups of the tensors that `formats.keep_high` names."""
+    wanted: set[str] = set()
+    names = [name for group in groups for name in group.members]
+    for pattern in patterns:
+        found = fnmatch.filter(names, pattern) if pattern not in names else [pattern]
+        if not found:
+            near = nearest(pattern, names)
+            hint = f"did you mean '{near}'?" if near else "`minun evaluate --layers` lists them"
+            raise MinunError(
+                "config.unknown-tensor", f"'formats.keep_high' names no tensor '{pattern}'; {hint}"
+            )
+        wanted.update(found)
+    return tuple(group for group in groups if wanted.intersection(group.members))
 
 
 def _joined(groups: tuple[Group, ...], ranges: Ranges) -> dict[str, Range]:

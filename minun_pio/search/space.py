@@ -46,21 +46,29 @@ class Rung:
 
 @dataclass(frozen=True)
 class Space:
-    """Groups in the order of the graph, and the rungs that stage I may choose from, best guess first."""
+    """Groups in the order of the graph, and the rungs that stage I may choose from, best guess first.
+
+    `kept` are groups that are always high: a strategy that chooses never sees them.
+    """
 
     groups: tuple[Group, ...]
     low: tuple[Rung, ...]
     high: tuple[Rung, ...]
     float32: Rung
+    kept: tuple[Group, ...] = ()
 
     @cached_property
     def by_name(self) -> Mapping[str, Group]:
-        return {group.name: group for group in self.groups}
+        return {group.name: group for group in (*self.kept, *self.groups)}
+
+    def with_kept(self, promoted: Promoted) -> Promoted:
+        """The names of all groups that are high."""
+        return promoted | {group.name for group in self.kept}
 
     def assign(self, low: Rung, high: Rung, promoted: Promoted) -> dict[str, Format]:
-        """Every tensor low, those of the promoted groups high."""
+        """Every tensor low, those of the promoted and of the kept groups high."""
         chosen = dict(low.formats)
-        for name in promoted:
+        for name in self.with_kept(promoted):
             for member in self.by_name[name].members:
                 chosen[member] = high.formats[member]
         return chosen

@@ -48,8 +48,8 @@ class Trail:
         fits = self.limits.fits(ram, flash)
         known = self._accuracy.get(self._key(low, high, promoted))
         accuracy = self.accuracy(low, high, promoted) if fits else known
-        high_names = promoted if high.name != low.name else frozenset()
-        names = tuple(group.name for group in self.space.groups if group.name in high_names)
+        high_names = self.space.with_kept(promoted) if high.name != low.name else frozenset()
+        names = tuple(name for name in self.space.by_name if name in high_names)
         candidate = Candidate(origin, low.name, high.name, names, ram, flash, accuracy, fits, soft)
         self.candidates.append(candidate)
         self._choices.append((low, high, promoted))
@@ -97,6 +97,5 @@ class Trail:
         over_flash = max(0, candidate.flash_bytes - self.limits.flash) if self.limits.flash is not None else 0
         return over_ram, over_flash
 
-    @staticmethod
-    def _key(low: Rung, high: Rung, promoted: Promoted) -> tuple[str, str, Promoted]:
-        return low.name, high.name if promoted else low.name, promoted
+    def _key(self, low: Rung, high: Rung, promoted: Promoted) -> tuple[str, str, Promoted]:
+        return low.name, high.name if self.space.with_kept(promoted) else low.name, promoted

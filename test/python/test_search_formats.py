@@ -54,6 +54,46 @@ def two_layers() -> Graph:
 RANGES = {"x": Range(-1.0, 0.7), "w": Range(-0.5, 1.0), "h": Range(-3.0, 0.5), "y": Range(-3.0, 5.0)}
 
 
+def test_tensors_kept_high_are_high_in_every_candidate_with_those_of_their_group() -> None:
+    space = space_of(two_layers(), Formats("posit", "posit<8,2>", "posit<16,2>", ("y",)), RANGES)
+    assert [group.name for group in space.kept] == ["h"]
+    assert "h" not in {group.name for group in space.groups}
+    chosen = space.assign(space.low[0], space.high[0], frozenset())
+    assert {name for name, fmt in chosen.items() if fmt == Posit(16, 2)} == {"h", "y"}
+    by_pattern = space_of(two_layers(), Formats("posit", keep_high=("[wx]",)), RANGES)
+    assert [group.name for group in by_pattern.kept] == ["x", "w"]
+
+
+def test_a_tensor_to_keep_high_that_is_not_there_is_named_with_its_line(
+    cnn: tuple[ModelConfig, Graph],
+) -> None:
+    config, graph = cnn
+    text = config.path.read_text()
+    before, _, after = text.partition("formats:\n")
+    config.path.write_text(f"{before}formats:\n  keep_high: [scorse]\n{after}")
+    wrong = read_model(config.path)
+    config.path.write_text(text)
+    with pytest.raises(MinunError) as found:
+        choose(wrong, graph, None, None, *arena_measures(graph, "m3", wrong.memory))
+    line = len(before.splitlines()) + 2
+    assert str(found.value).startswith(
+        f"model.yaml:{line}: 'formats.keep_high' names no tensor 'scorse'; did you mean 'scores'?"
+    )
+
+
+@pytest.mark.parametrize("strategy", ["haunter", "shiftry", "accuracy-based"])
+def test_every_strategy_leaves_a_kept_tensor_high(cnn: tuple[ModelConfig, Graph], strategy: str) -> None:
+    config, graph = cnn
+    wanted = replace(
+        config,
+        formats=Formats("posit", "posit<8,2>", "posit<16,2>", ("conv2.w",)),
+        search=replace(config.search, strategy=strategy, ram=1500, samples=20),
+    )
+    outcome = choose(wanted, graph, None, None, *arena_measures(graph, "m3", wanted.memory))
+    assert outcome.assignment["conv2.w"] == Posit(16, 2)
+    assert "conv2.w" in outcome.promoted
+
+
 def test_tensors_that_share_a_format_are_one_group_with_one_range() -> None:
     space = space_of(two_layers(), Formats("fixed"), RANGES)
     groups = {group.name: group for group in space.groups}
