@@ -15,6 +15,7 @@ namespace avr {
 // posit<8,0> in 16 bits, with the interface of WordInputs and PieceInputs.
 template <class X, bool Tabled>
 struct ShortTile {
+  static const int kBits = 0;  // no value is too wide
   int16_t* values;
 
   static int unit() { return NarrowValues<X>::unit(); }
@@ -31,17 +32,25 @@ struct ShortTile {
 
 }  // namespace avr
 
-// posit: as dense_avr_short and dense_avr_long. scratch: kAvrTileRows int64, kTileInputs values. A group of rows reads all
+// posit: as dense_avr_short and dense_avr_long. scratch: kAvrTileRows int64, kTileInputs values: of
+// two planes one after the other. A group of rows reads all
 // of the row's inputs before it writes its outputs.
 template <class Out, class X, class W, class B, class Bias, class Inputs>
 MINUN_NOINLINE void dense_avr_tiled(const typename X::Code* x, const typename W::Code* w, const Bias* bias,
                                     typename Out::Code* y, void* scratch, const uint8_t* table, int rows, int inputs,
                                     int outputs, Clip<Out> clip, const SumPlan& plan, const Exceptions& exceptions,
-                                    Inputs values) {
+                                    Inputs values, int8_t wide_span) {
   int64_t* const sums = static_cast<int64_t*>(scratch);
   values.values = static_cast<decltype(values.values)>(static_cast<void*>(sums + kAvrTileRows));
   for (int row = 0; row < rows; ++row, x += inputs, y += outputs) {
-    const Readiness ready = values.prepare(x, inputs, plan, table);
+    Readiness ready = values.prepare(x, inputs, plan, table);
+    uint8_t planes = 1;
+    if (Inputs::kBits != 0 && ready == kSlow) {
+      SumPlan wide = plan;
+      wide.span_bits = wide_span;
+      ready = values.prepare(x, inputs, wide, table);
+      planes = 2;
+    }
     if (ready == kNaR) {
       for (int n = 0; n < outputs; ++n) y[n] = Out::nar();
       continue;
@@ -64,9 +73,17 @@ MINUN_NOINLINE void dense_avr_tiled(const typename X::Code* x, const typename W:
       for (int i = 0; i < count; ++i) sums[i] = 0;
       for (int k = 0; k < inputs; k += kTileInputs) {
         const int taken = inputs - k < kTileInputs ? inputs - k : kTileInputs;
-        for (int i = 0; i < taken; ++i) values.put(i, values.decode(x[k + i], table));
-        const typename W::Code* weights = w + static_cast<size_t>(n) * inputs + k;
-        for (int i = 0; i < count; ++i, weights += inputs) sums[i] += values.row(weights, taken, table);
+        for (uint8_t plane = 0; plane < planes; ++plane) {
+          for (int i = 0; i < taken; ++i) {
+            const int32_t value = values.decode(x[k + i], table);
+            values.put(i, planes == 1 ? value : avr::plane_of<Inputs>(value, plane));
+          }
+          const typename W::Code* weights = w + static_cast<size_t>(n) * inputs + k;
+          for (int i = 0; i < count; ++i, weights += inputs) {
+            const uint64_t sum = static_cast<uint64_t>(values.row(weights, taken, table));
+            sums[i] += static_cast<int64_t>(plane == 0 ? sum : sum << Inputs::kBits);
+          }
+        }
       }
       for (int i = 0; i < count; ++i) {
         uint64_t sum = static_cast<uint64_t>(sums[i]);

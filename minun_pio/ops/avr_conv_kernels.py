@@ -40,19 +40,16 @@ def choose_avr_conv(
     depthwise = is_depthwise(groups, values.shape)
     code_bytes = element_bytes(present(binding.formats, 0, binding.node))
     guard: InputGuard | None = dense.guard
-    span: tuple[str, ...] = ()
     if isinstance(guard, Guard):  # a patch that the values are too narrow for becomes two planes of them
         words = "WordInputs" in types
         beside = (1 if depthwise else 2) * (2 if words else 3)
-        wide = min(guard.widest, 30 if words else 31)
-        guard = GuardOfPatches(replace(guard, plan=replace(guard.plan, span_bits=wide)), window, groups)
-        span = (str(wide),)
+        guard = GuardOfPatches(guard, window, groups)
     elements = gathered_elements(groups, values.shape)
     values_bytes = beside * elements
     return replace(
         dense,
         function=f"{function}<{types[:-1]}, {str(depthwise).lower()}>",
-        arguments=(*dense.arguments[before], shape, *dense.arguments[behind], *span, "{reverse}"),
+        arguments=(*dense.arguments[before], shape, *dense.arguments[behind], "{reverse}"),
         scratch_bytes=values_bytes + values_bytes % 2 + code_bytes * elements,
         header=_HEADER,
         guard=guard,

@@ -28,6 +28,7 @@ from minun_pio.ops.operator import Binding, Table
 from minun_pio.ops.proofs import LongPlan, finest_unit, integers_at, largest_row, long_plan
 
 _WORD_SPAN, _PIECE_SPAN = 15, 23  # bits of a value's magnitude
+_WIDE_WORD_SPAN = 30  # in two planes, of words
 _WORD_SUM, _PIECE_SUM = 39, 55  # bits of a sum's magnitude
 
 
@@ -68,7 +69,7 @@ def _short(binding: Binding, x: Posit, w: Posit, out: Posit, weights: Codes) -> 
         return chosen
     inputs = f"minun::avr::ShortTile<{x.cpp}, {tabled}>"
     types = f"{out.cpp}, {x.cpp}, {w.cpp}, {bias_type(binding)}, int32_t, {inputs}"
-    tail = (short_plan(w.unit_exponent, unit), NO_EXCEPTIONS, f"{inputs}{{nullptr}}")
+    tail = (short_plan(w.unit_exponent, unit), NO_EXCEPTIONS, f"{inputs}{{nullptr}}", "0")
     return tiled(chosen, binding, types, tail, sum_bytes=8)
 
 
@@ -105,6 +106,7 @@ def _long(binding: Binding, x: Posit, w: Posit, out: Posit, weights: Codes) -> C
     widest = long_plan(row, fine, unit - fine, *bias_codes(binding))
     if widest is None:
         return None
+    wide = min(widest.span_bits, _WIDE_WORD_SPAN if words else 31)  # of values in two planes
     plan = replace(widest, span_bits=min(span, widest.span_bits))
     plan = plan.stored_at(2 * unit)
     if plan.bias is not None and max(abs(v) for v in plan.bias) >= 1 << (sum_bits - 1):
@@ -116,26 +118,25 @@ def _long(binding: Binding, x: Posit, w: Posit, out: Posit, weights: Codes) -> C
     inputs = f"minun::avr::{'Word' if words else 'Piece'}Inputs<{x.cpp}, {shared}>"
     pointer = f"static_cast<{'int16_t' if words else 'uint8_t'}*>(static_cast<void*>({{scratch}}))"
     types = f"{out.cpp}, {x.cpp}, {kernel_format.cpp}, {bias_type(binding)}, {inputs}"
-    tail = (plan.cpp, odd_argument, f"{inputs}{{{pointer}, {unit}, {unit}, false}}")
+    tail = (plan.cpp, odd_argument, f"{inputs}{{{pointer}, {unit}, {unit}, false}}", str(wide))
     chosen = Chosen(
         function=f"minun::dense_avr_long<{types}>",
         arguments=("{table0}", *map(str, extents(binding)), clip_argument(binding.node, out), *tail),
         weights=row_major(codes),
         bias=plan.bias_table(),
         tables=(table, *odd_tables),
-        scratch_bytes=4 * extents(binding)[1],
+        scratch_bytes=(4 if words else 6) * extents(binding)[1],
         header="minun/dense_avr.h",
         variant=f"{'table' if words else 'piecewise'}, {len(exceptions)} exceptions",
         guard=Guard(
-            *(x, plan, codes.shape[1]),
+            *(x, replace(plan, span_bits=wide), codes.shape[1]),
             known=_known(table, plan, unit, x) if shared == "true" else None,
-            widest=widest.span_bits,
         ),
     )
     if not binding.small_scratch:
         return chosen
     types = f"{out.cpp}, {x.cpp}, {kernel_format.cpp}, {bias_type(binding)}, int64_t, {inputs}"
-    return tiled(chosen, binding, types, tail, sum_bytes=8)
+    return tiled(chosen, binding, types, tail, sum_bytes=8, value_bytes=2 if words else 3)
 
 
 def _known(table: Table, plan: LongPlan, unit: int, x: Posit) -> NDArray[np.bool_] | None:

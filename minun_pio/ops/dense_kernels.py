@@ -236,15 +236,23 @@ def short_plan(weight_unit: int, unit: int) -> str:
     return f"minun::SumPlan{{{weight_unit}, 0, {unit}, 31, 64, -1024}}"
 
 
-def tiled(chosen: Chosen, binding: Binding, types: str, tail: tuple[str, ...], sum_bytes: int) -> Chosen:
+def tiled(
+    chosen: Chosen,
+    binding: Binding,
+    types: str,
+    tail: tuple[str, ...],
+    sum_bytes: int,
+    value_bytes: int | None = None,
+) -> Chosen:
     """The same kernel with its inputs decoded a tile at a time, if that takes less scratch.
 
-    `tail`: the plan, the exceptions and the decoder. A value has `chosen.scratch_bytes / inputs` bytes.
+    `tail`: the plan, the exceptions and the decoder. A value has `value_bytes`, otherwise
+    `chosen.scratch_bytes / inputs`.
     """
     _, inputs, outputs = extents(binding)
     avr = binding.core == "avr"
     rows = _AVR_TILE_ROWS if avr else _TILE_ROWS
-    scratch = rows * sum_bytes + _TILE_INPUTS * chosen.scratch_bytes // inputs
+    scratch = rows * sum_bytes + _TILE_INPUTS * (value_bytes or chosen.scratch_bytes // inputs)
     if scratch >= chosen.scratch_bytes:
         return chosen
     name = "dense_avr_tiled" if avr else "dense_tiled"

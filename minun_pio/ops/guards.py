@@ -35,7 +35,6 @@ class Guard:
     unit_limit: int = 64
     limit: int | None = None
     known: Bools | None = None
-    widest: int = 0  # span_bits that 64-bit sums would hold
 
     def trips(self, codes: Codes) -> Bools:
         """`codes` in any shape of whole decisions; one answer for each."""
