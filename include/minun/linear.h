@@ -4,6 +4,7 @@
 #ifndef MINUN_LINEAR_H
 #define MINUN_LINEAR_H
 
+#include "minun/arithmetic.h"
 #include "minun/exact_sum.h"
 #include "minun/formats.h"
 
@@ -54,11 +55,19 @@ struct UnpackedOf<true> {
 
 }  // namespace detail
 
+#if defined(__AVR__)  // bit by bit in 16 bits, where wide shifts are dear
+template <class F>
+MINUN_INLINE Decoded decoded(typename F::Code code) { return detail::decode<F>(code); }
+#else
+template <class F>
+MINUN_INLINE Decoded decoded(typename F::Code code) { return F::decode(code); }
+#endif
+
 // A decoded value in as few bytes as its format allows: 4 for formats of up to 16 bits, else 8.
 template <class F>
 struct Unpacked : detail::UnpackedOf<(F::kMantissaBits <= 15)>::Type {
   MINUN_INLINE void set(typename F::Code code) {
-    const Decoded value = F::decode(code);
+    const Decoded value = decoded<F>(code);
     this->mantissa = static_cast<decltype(this->mantissa)>(value.mantissa);
     this->exponent = value.exponent;
   }
@@ -124,7 +133,7 @@ inline typename Out::Code exact_dot(const Unpacked<X>* x, const typename W::Code
   sum.clear();
   bias.add_to(sum, channel);
   for (int k = 0; k < count; ++k) {
-    add_product<X, W>(sum, x[k].get(), W::decode(flash_load(w)));
+    add_product<X, W>(sum, x[k].get(), decoded<W>(flash_load(w)));
     w += step;
   }
   return sum.template round<Out>();
@@ -138,7 +147,7 @@ inline typename Out::Code exact_dot_of_codes(const typename X::Code* x, const ty
   sum.clear();
   bias.add_to(sum, channel);
   for (int k = 0; k < count; ++k) {
-    add_product<X, W>(sum, X::decode(x[k]), W::decode(flash_load(w)));
+    add_product<X, W>(sum, decoded<X>(x[k]), decoded<W>(flash_load(w)));
     w += step;
   }
   return sum.template round<Out>();
