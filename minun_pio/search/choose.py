@@ -63,10 +63,12 @@ def choose(
 def space_in(
     config: ModelConfig, graph: Graph, ranges: Mapping[str, Range], bracketing: bool = False
 ) -> Space:
-    """`space_of` what model.yaml wishes; an error says where it stands."""
+    """`space_of` what model.yaml wishes; a tensor to keep high that is not there is told with its line."""
     try:
         return space_of(graph, config.formats, ranges, bracketing)
     except MinunError as error:
+        if error.code != "config.unknown-tensor":
+            raise
         raise MinunError(error.code, error.message, config.where("formats.keep_high")) from None
 
 
