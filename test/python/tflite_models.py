@@ -13,7 +13,7 @@ import tflite
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-TYPES = {"float32": 0, "int32": 2, "int8": 9}
+TYPES = {"float32": 0, "int32": 2, "int64": 4, "bool": 6, "int16": 7, "int8": 9}
 
 
 @dataclass
@@ -43,7 +43,7 @@ class File:
     ) -> None:
         self.operators.append((code, inputs, outputs, options, fields))
 
-    def bytes(self, inputs: list[int], outputs: list[int]) -> bytes:
+    def bytes(self, inputs: list[int], outputs: list[int], version: int = 1) -> bytes:
         b = flatbuffers.Builder(1024)
         buffers = [self._buffer(b, None), *(self._buffer(b, t[3]) for t in self.tensors)]
         tensors = [self._tensor(b, t, k + 1) for k, t in enumerate(self.tensors)]
@@ -54,7 +54,7 @@ class File:
             tflite.OperatorCodeStart(b)
             tflite.OperatorCodeAddBuiltinCode(b, code)
             tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(code, 127))
-            tflite.OperatorCodeAddVersion(b, 1)
+            tflite.OperatorCodeAddVersion(b, version)
             code_tables.append(tflite.OperatorCodeEnd(b))
         tensor_vector = _tables(b, tflite.SubGraphStartTensorsVector, tensors)
         operator_vector = _tables(b, tflite.SubGraphStartOperatorsVector, operators)
