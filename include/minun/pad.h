@@ -10,12 +10,13 @@
 namespace minun {
 
 // The input index that output index `i` (already less the pad before) takes, or -1 for the fill value.
-// mode 0: fill, 1: nearest edge, 2: reflected about the edge element.
+// mode 0: fill, 1: nearest edge, 2: reflected about the edge element, 3: about the edge itself.
 inline int32_t pad_source(int32_t i, int32_t extent, uint8_t mode) {
   if (i >= 0 && i < extent) return i;
   if (mode == 0) return -1;
   if (mode == 1) return i < 0 ? 0 : extent - 1;
-  return i < 0 ? -i : 2 * (extent - 1) - i;
+  const int32_t again = mode == 3 ? 1 : 0;  // whether the edge element comes twice
+  return i < 0 ? -i - again : 2 * (extent - 1) - i + again;
 }
 
 // shape, in flash: `rank` output extents, `rank` input extents, `rank` elements before. rank <= 8.

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pad: `pads[axis] = (before, after)` elements more, filled with a value, the edge, or a reflection."""
+"""pad: `pads[axis] = (before, after)` elements more, filled with a value, the edge, or a mirror image.
+
+`reflect` does not repeat the edge (c b | a b c), `symmetric` does (b a | a b c)."""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from minun_pio.ops.movement import Movement
 from minun_pio.ops.operator import Binding, Call, Floats
 from minun_pio.ops.shapes import refuse, required
 
-_MODES = {"constant": 0, "edge": 1, "reflect": 2}
+_MODES = {"constant": 0, "edge": 1, "reflect": 2, "symmetric": 3}
 
 
 class Pad(Movement):
@@ -40,6 +42,10 @@ class Pad(Movement):
             if mode == "reflect" and max(before, after) >= shape[axis]:
                 raise refuse(
                     node, f"reflect by {(before, after)} needs more than {shape[axis]} along axis {axis}"
+                )
+            if mode == "symmetric" and max(before, after) > shape[axis]:
+                raise refuse(
+                    node, f"symmetric by {(before, after)} needs more than {shape[axis]} along axis {axis}"
                 )
         return [tuple(n + int(b) + int(a) for n, (b, a) in zip(shape, pads, strict=True))]
 

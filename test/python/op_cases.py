@@ -299,6 +299,7 @@ BUILDERS: dict[str, Builder] = {
     "pad": _same(
         "pad",
         ((3, 4), {"pads": ((1, 2), (2, 0)), "value": 0.5}),
+        ((3, 2), {"pads": ((3, 2), (1, 2)), "mode": "symmetric"}),
         ((3, 4), {"pads": ((1, 2), (2, 3)), "mode": "reflect"}),
         ((2, 3, 2), {"pads": ((1, 0), (4, 3), (0, 2)), "mode": "edge"}),
     ),

@@ -134,10 +134,13 @@ def test_rnnpool_sweeps_rows_and_columns_of_every_patch(tmp_path: Path) -> None:
     np.testing.assert_allclose(answer(graph, x)[0, 0], wanted, rtol=1e-9, atol=1e-12)
 
 
-def test_pad_repeats_the_edge_or_fills_with_a_value(tmp_path: Path) -> None:
+def test_pad_repeats_the_edge_mirrors_or_fills_with_a_value(tmp_path: Path) -> None:
     x = floats(1, 2, 3, 2)
     edge = network(tmp_path, [("pad", {"pads": [0, 1, 2, 0], "mode": "edge"})], (1, 2, 3, 2))
     np.testing.assert_array_equal(answer(edge, x)[0, 0], np.pad(x[0], ((0, 2), (1, 0), (0, 0)), mode="edge"))
+    twice = network(tmp_path, [("pad", {"pads": [2, 1, 0, 3], "mode": "symmetric"})], (1, 2, 3, 2))
+    wanted = np.pad(x[0], ((2, 0), (1, 3), (0, 0)), mode="symmetric")
+    np.testing.assert_array_equal(answer(twice, x)[0, 0], wanted)
     filled = network(tmp_path, [("pad", {"pads": 1, "value": 2.5})], (1, 2, 3, 2))
     wanted = np.pad(x[0], ((1, 1), (1, 1), (0, 0)), constant_values=2.5)
     np.testing.assert_array_equal(answer(filled, x)[0, 0], wanted)

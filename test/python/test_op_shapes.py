@@ -32,6 +32,7 @@ _REFUSED: list[tuple[str, list[tuple[int, ...]], dict[str, Any], str]] = [
     ("max_pool", [(1, 2, 2, 1)], {"kernel": (3, 3)}, "larger than the padded extent"),
     ("pad", [(2, 3)], {"pads": ((1, 1),)}, "give (before, after) per axis"),
     ("pad", [(2, 3)], {"pads": ((2, 0), (0, 0)), "mode": "reflect"}, "needs more than"),
+    ("pad", [(2, 3)], {"pads": ((0, 3), (0, 0)), "mode": "symmetric"}, "needs more than"),
     ("pad", [(2, 3)], {"pads": ((0, 0), (0, 0)), "mode": "wrap"}, "not one of"),
     ("reshape", [(2, 3)], {"shape": (4, 2)}, "cannot become"),
     ("resize", [(1, 2, 2, 1)], {"sizes": (2, 4, 4, 3), "mode": "linear"}, "more than two axes"),

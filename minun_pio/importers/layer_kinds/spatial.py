@@ -79,11 +79,11 @@ def _global_pool(op: str) -> Kind:
 
 def pad(o: Options) -> str:
     """`pads` [top, left, bottom, right] rows and columns more: `mode` constant (`value`, zero unless given),
-    edge (the last one again) or reflect."""
+    edge (the last one again), reflect (about the last one) or symmetric (with the last one twice)."""
     _image(o)
     top, left, bottom, right = o.wholes("pads", 4)
     attrs: dict[str, Any] = {"pads": ((0, 0), (top, bottom), (left, right), (0, 0))}
-    attrs["mode"] = o.choice("mode", ("constant", "edge", "reflect"), "constant")
+    attrs["mode"] = o.choice("mode", ("constant", "edge", "reflect", "symmetric"), "constant")
     attrs["value"] = o.number("value", 0.0)
     return o.add("pad", [o.stack.x], attrs)
 
