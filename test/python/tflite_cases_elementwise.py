@@ -62,14 +62,13 @@ def rows(
     options: str = "",
     out: Callable[[Draw], Step] | None = None,
     small: Shape | None = None,
-    spread: bool = False,
     **fields: Any,
 ) -> Case:
-    """A function of rows along the last axis. `spread`: never rows of one value."""
+    """A function of rows along the last axis."""
 
     def make(draw: Draw) -> Drawn:
         taken = small if draw.small and small else shape
-        x = draw.input(taken, spread=spread)
+        x = draw.input(taken)
         draw.output(taken, out(draw) if out else None)
         return draw.operator(operator, [x], options, **fields)
 
@@ -95,8 +94,13 @@ def binary(
 
     def make(draw: Draw) -> Drawn:
         draw.kind = scales or draw.kind
-        if draw.kind == "power" and operator in ("ADD", "SUB") and draw.width == "int16" and not like:
-            return _powers_of_two(draw, operator, options, shapes, constant, fields)
+        if (
+            operator in ("ADD", "SUB")
+            and draw.width == "int16"
+            and not like
+            and "PotScaleInt16" not in fields
+        ):
+            draw.kind = "near" if draw.kind == "power" else draw.kind  # those are _powers_of_two
         pairs = (1, 16) if draw.small else (256, 256)
         sides = shapes or (pairs, pairs)
         step = draw.random_step() if like else None
@@ -116,24 +120,18 @@ def binary(
 
 
 def _powers_of_two(
-    draw: Draw,
-    operator: str,
-    options: str,
-    shapes: tuple[Shape, Shape] | None,
-    constant: int | None,
-    fields: dict[str, Any],
-) -> Drawn:
-    """int16 ADD and SUB have a kernel for powers of two alone, with the greater scale at the output."""
-    sides = shapes or (((1, 16),) * 2 if draw.small else ((256, 256),) * 2)
-    steps = [Step(2.0 ** -int(draw.rng.integers(8, 15)), 0) for _ in sides]
-    operands = [
-        draw.constant(shape, step)
-        if constant == k
-        else draw.input(shape, step, every="" if shapes else "rows")
-        for k, (shape, step) in enumerate(zip(sides, steps, strict=True))
-    ]
-    draw.output(np.broadcast_shapes(*sides), max(steps, key=lambda step: step.scale))
-    return draw.operator(operator, operands, options, **fields)
+    operator: str, options: str, form: str, shapes: tuple[Shape, Shape], clip: int = 0
+) -> Case:
+    """int16 ADD and SUB have kernels for powers of two alone, with the greater scale at the output."""
+
+    def make(draw: Draw) -> Drawn:
+        steps = [Step(2.0 ** -int(draw.rng.integers(8, 15)), 0) for _ in shapes]
+        sides = [(1, 16) if draw.small and len(shape) == 2 else shape for shape in shapes]
+        operands = [draw.input(shape, step) for shape, step in zip(sides, steps, strict=True)]
+        draw.output(np.broadcast_shapes(*sides), max(steps, key=lambda step: step.scale))
+        return draw.operator(operator, operands, options, FusedActivationFunction=clip)
+
+    return Case(operator, f"powers of two {form}".strip(), make, ("int16",))
 
 
 def reduce(
@@ -220,14 +218,14 @@ def _running_sum(draw: Draw) -> Drawn:
 
 
 _IMAGE, _CHANNEL, _ROW = (1, 5, 4, 8), (8,), (2, 7, 12)
-_BOTH = _IMAGE, _CHANNEL
+_BOTH, _SQUARE = (_IMAGE, _CHANNEL), ((64, 256), (64, 256))
 
 
 def _arithmetic(operator: str, options: str, **more: Any) -> list[Case]:
     def case(form: str, **changed: Any) -> Case:
         return binary(operator, form, options=options, **more, **changed)
 
-    cases = [case(""), case("one format", like=True), case("powers of two", scales="power")]
+    cases = [case(""), case("one format", like=True), case("power scales", scales="power")]
     cases += [case(name, FusedActivationFunction=number) for name, number in CLIPS.items()]
     cases += [
         case("channel", shapes=_BOTH),
@@ -247,9 +245,14 @@ def _general(operator: str, options: str) -> Case:
     )
 
 
-_long_softmax = rows(  # the interpreter's process ends where more than 511 of a row have its greatest value
-    "SOFTMAX", "1024", (2, 1024), options="SoftmaxOptions", out=unit, small=(2, 100), spread=True, Beta=1.0
-)
+def _long_softmax(draw: Draw) -> Drawn:
+    """Large steps, no equal codes: the interpreter's process ends where a row's terms sum to 512 or more."""
+    shape, step = (2, 100 if draw.small else 1024), draw.random_step()
+    least = 0.05 / (256 if draw.width == "int16" else 1)
+    x = draw.input(shape, Step(max(step.scale, least), step.zero), spread=True)
+    draw.output(shape, unit(draw))
+    return draw.operator("SOFTMAX", [x], "SoftmaxOptions", Beta=1.0)
+
 
 _SIMPLE = (
     "ABS", "NEG", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "ELU", "HARD_SWISH", "EXP", "SQUARE", "SIN",
@@ -273,8 +276,13 @@ ELEMENTWISE: tuple[Case, ...] = (
     unary("GELU", "tanh", options="GeluOptions", Approximate=True),
     *_arithmetic("ADD", "AddOptions"),
     _general("ADD", "AddOptions"),
+    _powers_of_two("ADD", "AddOptions", "", _SQUARE),
     *_arithmetic("SUB", "SubOptions"),
     _general("SUB", "SubOptions"),
+    _powers_of_two("SUB", "SubOptions", "", _SQUARE),
+    _powers_of_two("SUB", "SubOptions", "relu", _SQUARE, 1),
+    _powers_of_two("SUB", "SubOptions", "channel", _BOTH),
+    _powers_of_two("SUB", "SubOptions", "first channel", (_CHANNEL, _IMAGE)),
     *_arithmetic("MUL", "MulOptions"),
     *_arithmetic("DIV", "DivOptions", nonzero=True),
     binary("MAXIMUM", options="MaximumMinimumOptions", like=True),
@@ -294,7 +302,7 @@ ELEMENTWISE: tuple[Case, ...] = (
     rows("SOFTMAX", "one row", (10,), options="SoftmaxOptions", out=unit, Beta=1.0),
     rows("SOFTMAX", "image", (1, 3, 4, 10), options="SoftmaxOptions", out=unit, Beta=1.0),
     rows("SOFTMAX", "200", (2, 200), options="SoftmaxOptions", out=unit, small=(2, 100), Beta=1.0),
-    _long_softmax,
+    Case("SOFTMAX", "1024", _long_softmax),
     rows("SOFTMAX", "beta 0.5", (6, 12), options="SoftmaxOptions", out=unit, Beta=0.5),
     rows("LOG_SOFTMAX", "", (6, 12), options="LogSoftmaxOptions", out=lambda draw: Step(16 / 256, 127)),
     rows("L2_NORMALIZATION", "", (6, 12), options="L2NormOptions", out=signed_unit),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import tflite
 from tflite_cases_elementwise import CLIPS
 from tflite_draw import Case, Draw, Drawn, Shape, Step
 
@@ -25,13 +26,15 @@ def _weights(
         scales = np.exp(draw.rng.uniform(np.log(low), np.log(high), count)).astype(np.float32).tolist()
     codes = draw.rng.integers(-127, 128, shape).astype(np.int8)
     if draw.rng.random() < 0.2:
-        codes = np.where(draw.rng.random(shape) < 0.5, -127, 127).astype(np.int8)
+        share = draw.rng.choice([0.0, 0.5, 1.0])  # of one sign: sums as large as they get
+        codes = np.where(draw.rng.random(shape) < share, -127, 127).astype(np.int8)
     index = draw.tensor(shape, "int8", codes, scales=scales, zero=zero, axis=axis)
     return index, [step * scale for scale in scales]
 
 
 def _bias(draw: Draw, count: int, terms: int, scales: list[float], kind: str) -> list[int]:
-    """The bias's tensor in a list; empty for none. `kind`: none, small or limits (the sum stays in int32)."""
+    """The bias's tensor in a list; empty for none. `kind`: none, small, int32 (int16 may have it as well) or
+    limits (the sum stays in int32)."""
     if kind == "none":
         return []
     if draw.is_float:
@@ -43,19 +46,28 @@ def _bias(draw: Draw, count: int, terms: int, scales: list[float], kind: str) ->
         codes = draw.rng.choice([-reach, reach, reach // 2, -reach // 3], count)
     else:
         codes = draw.rng.integers(-reach // 4, reach // 4 + 1, count)
-    wide = "int64" if draw.width == "int16" else "int32"
+    wide = "int64" if draw.width == "int16" and kind != "int32" else "int32"
     return [draw.tensor((count,), wide, codes.astype(wide), scales=scales)]
 
 
-def _result(draw: Draw, products: list[float], terms: int) -> Step | None:
-    """An output scale that the sums fill: a part of their spread, all of it, or much less than it."""
+def _type(bias: str) -> dict[str, int]:
+    """The option that says of which type the bias is, where that is not the usual one."""
+    return {"QuantizedBiasType": tflite.TensorType.INT32} if bias == "int32" else {}
+
+
+def _result(draw: Draw, products: list[float], terms: int, bias: str = "small") -> Step | None:
+    """An output scale that the sums fill: a part of their spread, all of it, or much less. With a bias
+    at its limits no multiplier exceeds 1: the interpreter's int32 would overflow."""
     if draw.is_float:
         return None
     spread = max(products) * terms**0.5 * (70 * 70 if draw.width == "int8" else 18000 * 70)
     factor = {"fine": 1 / 200, "coarse": 8.0}.get(draw.kind, float(draw.rng.uniform(0.3, 3.0)))
     if draw.kind == "power":
         return Step(2.0 ** float(np.ceil(np.log2(spread / draw.limits[1]))), draw.zero())
-    return Step(float(np.float32(spread * factor / draw.limits[1])), draw.zero())
+    scale = spread * factor / draw.limits[1]
+    if bias == "limits":
+        scale = max(scale, 1.01 * max(products))
+    return Step(float(np.float32(scale)), draw.zero())
 
 
 def _scale_of(draw: Draw, x: int) -> float:
@@ -89,7 +101,7 @@ def conv(
         )
         return draw.operator(
             "CONV_2D", inputs, "Conv2DOptions", Padding=int(valid), StrideH=stride, StrideW=stride,
-            DilationHFactor=dilation, DilationWFactor=dilation, FusedActivationFunction=clip,
+            DilationHFactor=dilation, DilationWFactor=dilation, FusedActivationFunction=clip, **_type(bias),
         )  # fmt: skip
 
     return Case("CONV_2D", form, make)
@@ -117,7 +129,9 @@ def depthwise(
         x, filters = draw.input(shape), shape[3] * multiplier
         w, products = _weights(draw, (1, 3, 3, filters), 3, _scale_of(draw, x), one_scale=one_scale)
         inputs = [x, w, *_bias(draw, filters, 9, products, bias)]
-        draw.output((1, *_extents(shape, 3, stride, dilation, False), filters), _result(draw, products, 9))
+        draw.output(
+            (1, *_extents(shape, 3, stride, dilation, False), filters), _result(draw, products, 9, bias)
+        )
         return draw.operator(
             "DEPTHWISE_CONV_2D", inputs, "DepthwiseConv2DOptions", StrideH=stride, StrideW=stride,
             DepthMultiplier=multiplier, DilationHFactor=dilation, DilationWFactor=dilation,
@@ -165,10 +179,11 @@ def dense(
         w, products = _weights(draw, (units, terms), 0, _scale_of(draw, x), one_scale=one_scale, zero=zero)
         inputs = [x, w, *_bias(draw, units, terms, products, bias)]
         lead = taken[:-1] if keep else (int(np.prod(taken[:-1])),)
-        draw.output((*lead, units), _result(draw, products, terms))
+        draw.output((*lead, units), _result(draw, products, terms, bias))
         return draw.operator(
-            "FULLY_CONNECTED", inputs, "FullyConnectedOptions", KeepNumDims=keep, FusedActivationFunction=clip
-        )
+            "FULLY_CONNECTED", inputs, "FullyConnectedOptions", KeepNumDims=keep,
+            FusedActivationFunction=clip, **_type(bias),
+        )  # fmt: skip
 
     return Case("FULLY_CONNECTED", form, make)
 
@@ -218,6 +233,7 @@ LINEAR: tuple[Case, ...] = (
     conv("valid stride", stride=2, valid=True),
     conv("one scale", one_scale=True),
     conv("bias at its limits", bias="limits"),
+    conv("int32 bias", bias="int32"),
     conv("dilation", dilation=2),
     conv("1 x 1", kernel=1, shape=(1, 4, 5, 8)),
     conv("groups", groups=2, shape=(1, 5, 5, 4)),
@@ -245,6 +261,7 @@ LINEAR: tuple[Case, ...] = (
     dense("per channel bias at its limits", bias="limits", one_scale=False),
     dense("1024 inputs", shape=(2, 1024)),
     dense("per channel 1024 inputs", shape=(2, 1024), one_scale=False),
+    dense("int32 bias", bias="int32"),
     dense("axes kept", shape=(2, 3, 10), keep=True),
     dense("axes joined", shape=(2, 3, 10)),
     dense("one row", shape=(1, 33), units=7),
