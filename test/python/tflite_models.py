@@ -110,6 +110,7 @@ class File:
         _, inputs, outputs, kind, fields = op
         given, made, options = _ints(b, inputs), _ints(b, outputs), None
         if kind:
+            fields = {key: _ints(b, v) if isinstance(v, list) else v for key, v in fields.items()}
             getattr(tflite, f"{kind}Start")(b)
             for key, value in fields.items():
                 getattr(tflite, f"{kind}Add{key}")(b, value)

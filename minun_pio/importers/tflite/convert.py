@@ -12,13 +12,20 @@ import numpy as np
 
 from minun_pio.errors import MinunError
 from minun_pio.importers.builder import DAMAGE, GraphBuilder
-from minun_pio.importers.tflite import elementwise, linear, movement
+from minun_pio.importers.tflite import blocks, elementwise, linear, movement, picking
 from minun_pio.importers.tflite.context import Context, Handler, dequantised
+from minun_pio.importers.tflite.dilated import together
+from minun_pio.importers.tflite.folding import FOLDABLE, folded
 from minun_pio.importers.tflite.model import TfModel, TfOperator, read_tflite
 from minun_pio.ir import Graph
 
-HANDLERS: Mapping[str, Handler] = {**linear.HANDLERS, **elementwise.HANDLERS, **movement.HANDLERS}
-_FOLDED = frozenset({"SHAPE"})
+HANDLERS: Mapping[str, Handler] = {
+    **linear.HANDLERS,
+    **elementwise.HANDLERS,
+    **movement.HANDLERS,
+    **picking.HANDLERS,
+    **blocks.HANDLERS,
+}
 
 
 def load_tflite(path: Path, *, outputs: Sequence[str] = (), name: str = "") -> Graph:
@@ -29,7 +36,7 @@ def load_tflite(path: Path, *, outputs: Sequence[str] = (), name: str = "") -> G
 def convert(model: TfModel, *, outputs: Sequence[str] = (), name: str = "") -> Graph:
     """As `load_tflite`, of a model that has been read."""
     for op in model.operators:
-        if op.op not in HANDLERS and op.op not in _FOLDED:
+        if op.op not in HANDLERS and op.op not in FOLDABLE:
             near = difflib.get_close_matches(op.op, list(HANDLERS), n=3, cutoff=0.5)
             hint = (
                 f"nearest that work: {', '.join(near)}" if near else "docs/importers.md lists those that are"
@@ -39,6 +46,7 @@ def convert(model: TfModel, *, outputs: Sequence[str] = (), name: str = "") -> G
                 f"operator {op.op} (version {op.version}) is not supported; {hint}",
                 f"{model.file}: operator {op.index}",
             )
+    model = together(model)
     builder = GraphBuilder(name or "model", model.file)
     ctx = Context(model, builder)
     for index in model.inputs:
@@ -52,11 +60,9 @@ def convert(model: TfModel, *, outputs: Sequence[str] = (), name: str = "") -> G
     results = []
     for index in chosen:
         if index not in ctx.tensors:
-            raise MinunError(
-                "tflite.malformed",
-                f"output '{model.tensors[index].name}' is written by no operator",
-                model.file,
-            )
+            constant = index in ctx.values or model.tensors[index].data is not None
+            what = "is constant; choose another" if constant else "is written by no operator"
+            raise MinunError("tflite.malformed", f"output '{model.tensors[index].name}' {what}", model.file)
         results.append(ctx.tensors[index])
     return builder.finish(results)
 
@@ -64,9 +70,6 @@ def convert(model: TfModel, *, outputs: Sequence[str] = (), name: str = "") -> G
 def _run(ctx: Context, op: TfOperator) -> None:
     if any(ctx.model.tensors[index].data is not None for index in op.outputs):
         raise ctx.refusal(op, "it writes a constant", "convert again", "tflite.malformed")
-    if op.op == "SHAPE":
-        ctx.values[op.outputs[0]] = np.asarray(ctx.shape(op, 0), dtype=np.int64)
-        return
     if op.op == "DEQUANTIZE" and ctx.known(op, 0) is not None:
         info, stored = ctx.info(op, 0), ctx.value(op, 0, "value")
         ctx.values[op.outputs[0]] = dequantised(stored, info) if info.scales else stored.astype(np.float64)
@@ -77,6 +80,12 @@ def _run(ctx: Context, op: TfOperator) -> None:
         )
     try:
         with np.errstate(all="ignore"):
+            if folded(ctx, op):
+                return
+            if op.op not in HANDLERS:
+                raise ctx.refusal(
+                    op, "its inputs are computed", "it works on constants", "tflite.not-constant"
+                )
             made = HANDLERS[op.op](ctx, op)
     except DAMAGE as error:
         reason = f"its inputs or options do not fit together ({type(error).__name__})"

@@ -22,9 +22,13 @@ def padding(
     strides: tuple[int, int],
     dilations: tuple[int, int],
 ) -> tuple[int, int, int, int]:
-    """Top, left, bottom, right of SAME or VALID."""
+    """Top, left, bottom, right of SAME or VALID, or those that `dilated.py` found."""
     if min([*kernel, *strides, *dilations]) < 1:
         raise ctx.refusal(op, "a stride, dilation or kernel below 1", "convert again", "tflite.malformed")
+    explicit = op.options("ExplicitPads", 0)
+    if explicit:
+        top, left, bottom, right = explicit
+        return (top, left, bottom, right)
     if op.options("Padding", _SAME) == _VALID:
         return (0, 0, 0, 0)
     before, after = [], []
