@@ -10,8 +10,9 @@ A case is an operator in one form; each of its draws has its own scales, zero po
 functions of one number take every code of int8 and int16, int8 arithmetic all pairs. The file is imported
 and run as `minun evaluate` does with `formats: {family: int8}`. The interpreter runs its reference kernels
 (BUILTIN_REF), but for SUM, whose reference kernel leaves int8 and int16 outputs unwritten
-(test/python/test_importer_tflite_bits.py shows it): there its optimised kernel is asked. `left` counts draws
-in which a tensor had no format of the file, or a conversion was needed. Float32 is compared within 1e-4.
+(test/python/test_importer_tflite_bits.py shows it): there its optimised kernel is asked. `float` counts draws
+in which a tensor had another format than one of the file's, `converted` those in which the import had to
+convert between two of them. Float32 is compared within 1e-4.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ from tflite_oracle import Oracle, oracle  # noqa: E402
 
 from minun_pio.errors import MinunError  # noqa: E402
 
-DRAWS = 16
+DRAWS = 40
+COUNTS = (
+    "draws", "outputs", "different", "refused", "broken", "unanswered", "through_float", "converted",
+)  # fmt: skip
 
 
 @dataclass
@@ -52,7 +56,8 @@ class Row:
     refused: int = 0
     broken: int = 0
     unanswered: int = 0
-    left: int = 0
+    through_float: int = 0
+    converted: int = 0
     first: str = ""
     reasons: list[str] = field(default_factory=list)
 
@@ -62,10 +67,11 @@ class Row:
         self.outputs += outcome.outputs
         self.different += outcome.different
         self.largest = max(self.largest, outcome.largest)
-        self.left += bool(outcome.left)
+        self.through_float += bool(outcome.through_float)
+        self.converted += bool(outcome.converted)
         if outcome.state != "compared":
             setattr(self, outcome.state, getattr(self, outcome.state) + 1)
-        reason = outcome.reason or ", ".join(outcome.left)
+        reason = outcome.reason or ", ".join(outcome.through_float)
         if reason and reason not in self.reasons and len(self.reasons) < 4:
             self.reasons.append(reason)
         if not self.first and (outcome.different or outcome.state == "broken"):
@@ -91,7 +97,7 @@ def joined(rows: Sequence[Row]) -> list[Row]:
     found: dict[tuple[str, str], Row] = {}
     for row in rows:
         whole = found.setdefault((row.operator, row.width), Row(row.operator, "", row.width))
-        for name in ("draws", "outputs", "different", "refused", "broken", "unanswered", "left"):
+        for name in COUNTS:
             setattr(whole, name, getattr(whole, name) + getattr(row, name))
         whole.largest = max(whole.largest, row.largest)
         whole.first = whole.first or (f"{row.form or 'plain'}, {row.first}" if row.first else "")
@@ -103,15 +109,29 @@ def table(rows: Sequence[Row]) -> str:
     """Operators by width, with the first reason of what was not compared."""
     from tabulate import tabulate
 
-    head = ("operator", "width", "draws", "outputs", "different", "largest", "refused", "left", "remark")
+    head = (
+        "operator",
+        "width",
+        "draws",
+        "outputs",
+        "different",
+        "largest",
+        "refused",
+        "float",
+        "converted",
+        "",
+    )
     lines = []
     for row in rows:
         no_kernel = row.unanswered == row.draws
         remark = row.first or (row.reasons[0] if row.reasons else "")
         if row.unanswered:
             remark = f"the interpreter: {row.reasons[0]}" if no_kernel else remark
-        counts = (row.draws, row.outputs, row.different, f"{row.largest:g}", row.refused, row.left)
-        lines.append((f"{row.operator} {row.form}".strip(), row.width, *counts, remark[:90]))
+        different = (row.different, f"{row.largest:g}" if row.different else "")
+        rest = (row.refused, row.through_float, row.converted, remark[:90])
+        lines.append(
+            (f"{row.operator} {row.form}".strip(), row.width, row.draws, row.outputs, *different, *rest)
+        )
     return str(tabulate(lines, headers=head))
 
 
@@ -170,14 +190,13 @@ def main() -> int:
                     rows.append(measure(case, width, options.draws, interpreter))
     seconds = time.perf_counter() - started
     whole = Row("all", "", "")
-    for name in ("draws", "outputs", "different", "refused", "broken", "unanswered", "left"):
+    for name in COUNTS:
         setattr(whole, name, sum(getattr(row, name) for row in rows))
     met = not any(row.bad for row in rows)
     if options.json:
         report = {
-            "cases": len(rows), "draws": whole.draws, "outputs": whole.outputs, "different": whole.different,
-            "refused": whole.refused, "broken": whole.broken, "unanswered": whole.unanswered,
-            "through_float": whole.left, "not_run": dict(NOT_RUN), "seconds": round(seconds, 1), "met": met,
+            "cases": len(rows), **{name: getattr(whole, name) for name in COUNTS},
+            "not_run": dict(NOT_RUN), "seconds": round(seconds, 1), "met": met,
             "operators": [asdict(row) for row in (rows if options.forms else joined(rows))],
         }  # fmt: skip
         print(json.dumps(report, indent=1))
@@ -186,7 +205,7 @@ def main() -> int:
         print(f"{len(rows)} cases, {whole.draws} draws, {whole.outputs:,} outputs")
         print(
             f"{whole.different:,} different, {whole.broken} broken, {whole.refused} refused, "
-            f"{whole.left} through float, {seconds:.0f} s"
+            f"{whole.through_float} through float, {seconds:.0f} s"
         )
     return 0 if met else 1
 

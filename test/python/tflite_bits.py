@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from tflite_oracle import Oracle, Unanswered
 from minun_pio.errors import MinunError
 from minun_pio.importers.tflite import convert, parse_tflite
 from minun_pio.ir import Graph
+from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.floats import Float32
 from minun_pio.numerics.format import Format
 from minun_pio.passes import optimise
@@ -30,13 +31,14 @@ _RELATIVE, _ABSOLUTE = 1e-4, 1e-5  # float32: both sum in their own order, with 
 
 @dataclass(frozen=True)
 class Taken:
-    """A file as `minun evaluate` takes it with `formats: {family: int8}`; `left` are the tensors and nodes
-    with which it left its own quantisation."""
+    """A file as `minun evaluate` takes it with `formats: {family: int8}`. `through_float`: the tensors that
+    had to get another format than the file's; `converted`: those of conversions between its formats."""
 
     graph: Graph
     formats: Mapping[str, Format]
     legal: Legal
-    left: tuple[str, ...]
+    through_float: tuple[str, ...] = ()
+    converted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class Outcome:
     outputs: int = 0
     different: int = 0
     largest: float = 0.0
-    left: tuple[str, ...] = field(default=())
+    through_float: tuple[str, ...] = ()
+    converted: tuple[str, ...] = ()
 
 
 def take(drawn: Drawn, is_float: bool) -> Taken:
@@ -57,7 +60,7 @@ def take(drawn: Drawn, is_float: bool) -> Taken:
     graph = optimise(convert(model))
     if is_float:
         formats: Mapping[str, Format] = uniform(graph, Float32())
-        return Taken(graph, formats, legalise(graph, formats), ())
+        return Taken(graph, formats, legalise(graph, formats))
     own = {info.name for info in model.tensors if info.dtype == np.float32}
     formats = dict(graph.quantised)
     unknown = [scoped.name for scoped in real_tensors(graph) if scoped.name not in formats]
@@ -66,14 +69,9 @@ def take(drawn: Drawn, is_float: bool) -> Taken:
     if left:
         formats = {**affine_rung(graph, profile(graph, _values(drawn, graph, formats))).formats, **formats}
     legal = legalise(graph, formats)
-    left += [node.name for node in added(graph, legal) if node.op == "convert"]
-    return Taken(graph, formats, legal, tuple(left))
-
-
-def added(graph: Graph, legal: Legal) -> list[Any]:
-    """The nodes that legalising put in."""
-    before = {node.name for node in graph.nodes}
-    return [node for node in legal.graph.nodes if node.name not in before]
+    added = [name for name in legal.graph.tensors if name not in graph.tensors]
+    left += [name for name in added if not isinstance(legal.formats[name], Affine)]
+    return Taken(graph, formats, legal, tuple(left), tuple(name for name in added if name not in left))
 
 
 def feeds(drawn: Drawn, graph: Graph) -> dict[str, Array]:
@@ -117,4 +115,4 @@ def compared(case: Case, width: str, number: int, oracle: Oracle) -> Outcome:
             bad = ~near if width == "float32" else ~((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
         outputs, different = outputs + bad.size, different + int(bad.sum())
         largest = max(largest, float(np.max(gap[bad], initial=0.0)))
-    return Outcome("compared", "", outputs, different, largest, taken.left)
+    return Outcome("compared", "", outputs, different, largest, taken.through_float, taken.converted)
