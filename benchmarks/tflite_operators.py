@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from tflite_draw import SCALES, WIDTHS, Case  # noqa: E402
 from tflite_oracle import Oracle, oracle  # noqa: E402
 
 from minun_pio.errors import MinunError  # noqa: E402
+from minun_pio.simulate.run import run_codes  # noqa: E402
 
 DRAWS = 40
 COUNTS = (
@@ -135,22 +137,25 @@ def table(rows: Sequence[Row]) -> str:
     return str(tabulate(lines, headers=head))
 
 
-def on_boards(cases: Sequence[Case], boards: Sequence[str]) -> dict[str, Any]:
-    """Each case's first draw, small, in its own formats on each board: whose codes are the host's."""
+def on_boards(cases: Sequence[Case], boards: Sequence[str], draws: int) -> dict[str, Any]:
+    """Each case's first draws, small, in their own formats on each board: whose codes are the host's."""
     from board_batches import BOARDS, EQUAL, TOO_LARGE, Job, outcomes
 
-    jobs = []
-    for case in cases:
-        for width in case.widths:
-            if width == "float32":
-                continue
-            try:
-                drawn = case.draw(width, 0, small=True)
-                taken = take(drawn, False)
-            except MinunError:
-                continue
-            jobs.append(Job(f"{case.name} {width}", taken.graph, taken.formats, feeds(drawn, taken.graph)))
-    report: dict[str, Any] = {"models": len(jobs)}
+    jobs, refused = [], {}
+    for case, width, draw in product(cases, ("int8", "int16"), range(draws)):
+        if width not in case.widths:
+            continue
+        name = f"{case.name} {width} {draw}"
+        try:
+            drawn = case.draw(width, draw, small=True)
+            taken = take(drawn, False)
+            codes = feeds(drawn, taken.graph)
+            run_codes(taken.legal, codes)
+        except MinunError as error:
+            refused[name] = str(error)
+            continue
+        jobs.append(Job(name, taken.graph, taken.formats, codes))
+    report: dict[str, Any] = {"models": len(jobs), "refused": refused}
     for board in boards:
         found = outcomes(BOARDS[board], jobs, 3 if board == "uno" else 12)
         bad = {name: state for name, state in found.items() if state not in (EQUAL, TOO_LARGE)}
@@ -167,7 +172,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="operators, or cases of them")
     parser.add_argument("--width", action="append", choices=WIDTHS, help="only these")
-    parser.add_argument("--draws", type=int, default=DRAWS, help=f"of each case; {DRAWS} unless told")
+    parser.add_argument("--draws", type=int, help=f"of each case: {DRAWS} unless told, 1 on boards")
     parser.add_argument("--forms", action="store_true", help="a row for every case, not every operator")
     parser.add_argument("--boards", action="store_true", help="small models on emulated boards")
     parser.add_argument("--board", action="append", choices=["uno", "due", "stm32h747"], help="only these")
@@ -178,7 +183,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     if options.boards or options.board:
-        report = on_boards(cases, options.board or ["uno", "due", "stm32h747"])
+        report = on_boards(cases, options.board or ["uno", "due", "stm32h747"], options.draws or 1)
         print(json.dumps(report, indent=1))
         return 0 if report["met"] else 1
     started = time.perf_counter()
@@ -187,7 +192,7 @@ def main() -> int:
         for case in cases:
             for width in case.widths:
                 if options.width is None or width in options.width:
-                    rows.append(measure(case, width, options.draws, interpreter))
+                    rows.append(measure(case, width, options.draws or DRAWS, interpreter))
     seconds = time.perf_counter() - started
     whole = Row("all", "", "")
     for name in COUNTS:

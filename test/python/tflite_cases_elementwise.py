@@ -41,6 +41,7 @@ def unary(
     positive: bool = False,
     nonzero: bool = False,
     widths: tuple[str, ...] = (*WHOLE, "float32"),
+    resolver: str = "BUILTIN_REF",
     **fields: Any,
 ) -> Case:
     """A function of one number, over every code. `like`: the output has the input's format."""
@@ -51,7 +52,7 @@ def unary(
         draw.output(shape, out(draw) if out else None, like=x if like else None)
         return draw.operator(operator, [x], options, **fields)
 
-    return Case(operator, form, make, widths)
+    return Case(operator, form, make, widths, resolver)
 
 
 def rows(
@@ -196,14 +197,6 @@ def _prelu(form: str, slopes: Shape) -> Case:
     return Case("PRELU", form, make)
 
 
-def _select(draw: Draw) -> Drawn:
-    step = draw.random_step()
-    x, y = draw.input((2, 12), step), draw.input((2, 12), step)
-    mask = draw.tensor((2, 12), "bool", draw.rng.random((2, 12)) < 0.5)
-    draw.output((2, 12), step)
-    return draw.operator("SELECT_V2", [mask, x, y], "SelectV2Options")
-
-
 def _sum_of_many(draw: Draw) -> Drawn:
     step = draw.random_step()
     parts = [draw.input((1, 12), step) for _ in range(3)]
@@ -255,13 +248,15 @@ def _long_softmax(draw: Draw) -> Drawn:
 
 
 _SIMPLE = (
-    "ABS", "NEG", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "ELU", "HARD_SWISH", "EXP", "SQUARE", "SIN",
-    "COS", "FLOOR", "CEIL", "ROUND", "SIGN",
+    "ABS", "NEG", "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "HARD_SWISH", "EXP", "SQUARE", "SIN",
+    "COS", "FLOOR", "SIGN",
 )  # fmt: skip
 
 ELEMENTWISE: tuple[Case, ...] = (
     *(unary(name) for name in _SIMPLE),
+    *(unary(name, resolver=_OPTIMISED) for name in ("ELU", "CEIL", "ROUND")),  # there is no reference kernel
     *(unary(name, "one format", like=True) for name in ("ABS", "NEG", "RELU", "RELU6", "HARD_SWISH")),
+    unary("CAST", options="CastOptions", widths=("float32",)),
     unary("LOGISTIC", out=unit),
     unary("TANH", out=signed_unit),
     unary("TANH", "other output", widths=("int8",)),
@@ -329,7 +324,6 @@ ELEMENTWISE: tuple[Case, ...] = (
     *(_between("QUANTIZE", "QuantizeOptions", "float32", width) for width in WHOLE),
     *(_between("QUANTIZE", "QuantizeOptions", a, b) for a in WHOLE for b in WHOLE),
     *(_between("DEQUANTIZE", "DequantizeOptions", width, "float32") for width in WHOLE),
-    Case("SELECT_V2", "", _select),
     Case("ADD_N", "", _sum_of_many),
     Case("CUMSUM", "", _running_sum),
 )  # fmt: skip

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from tflite_draw import Case, Draw, Drawn, Shape
 
 
@@ -43,6 +44,19 @@ def _pad_with_value(draw: Draw) -> Drawn:
     x, value = draw.input((1, 3, 4, 2), step), draw.constant((), step)
     draw.output((1, 6, 5, 2), step)
     return draw.operator("PADV2", [x, draw.integers(_PADS), value], "PadV2Options")
+
+
+def _select(operator: str, form: str, options: str, mask: Shape, a: Shape, b: Shape) -> Case:
+    """By a constant condition, mixed or of one value."""
+
+    def make(draw: Draw) -> Drawn:
+        step = draw.random_step()
+        x, y = draw.input(a, step), draw.input(b, step)
+        condition = draw.tensor(mask, "bool", draw.rng.random(mask) < draw.rng.choice([0.0, 0.5, 0.5, 1.0]))
+        draw.output(np.broadcast_shapes(mask if operator == "SELECT_V2" else a, a, b), step)
+        return draw.operator(operator, [condition, x, y], options)
+
+    return Case(operator, form, make)
 
 
 def _with_constant(draw: Draw) -> Drawn:
@@ -112,7 +126,14 @@ MOVEMENT: tuple[Case, ...] = (
     move("MIRROR_PAD", "symmetric", _IMAGE, _PADDED, [_PADS], "MirrorPadOptions", Mode=1),
     move("GATHER", "", (1, 5, 4), (1, 3, 4), [[4, 0, 0]], "GatherOptions", Axis=1),
     move("GATHER", "one", (5, 4), (4,), [3], "GatherOptions", Axis=0),
+    move("GATHER", "batches", (2, 5), (2, 3), [[[4, 0, 0], [1, 2, 3]]], "GatherOptions", Axis=1, BatchDims=1),
+    move("GATHER", "last", (3, 6), (3, 2, 2), [[[5, 0], [2, 2]]], "GatherOptions", Axis=-1),
     move("GATHER_ND", "", (5, 4), (2, 4), [[[3], [0]]], "GatherNdOptions"),
+    move("GATHER_ND", "two axes", (3, 5, 4), (2, 4), [[[2, 3], [0, 4]]], "GatherNdOptions"),
+    _select("SELECT", "", "SelectOptions", (2, 12), (2, 12), (2, 12)),
+    _select("SELECT", "rows", "SelectOptions", (4,), (4, 5), (4, 5)),
+    _select("SELECT_V2", "", "SelectV2Options", (2, 12), (2, 12), (2, 12)),
+    _select("SELECT_V2", "broadcast", "SelectV2Options", (3, 1, 4), (1, 5, 4), (3, 5, 1)),
     move("REVERSE_V2", "", (1, 5, 4), (1, 5, 4), [[1]], "ReverseV2Options"),
     move("TILE", "", (1, 3, 4), (1, 6, 8), [[1, 2, 2]], "TileOptions"),
     move("BROADCAST_TO", "", (1, 3, 1), (1, 3, 4), [[1, 3, 4]], "BroadcastToOptions", version=2),
