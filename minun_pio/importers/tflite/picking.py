@@ -70,6 +70,14 @@ def _strided_slice(ctx: Context, op: TfOperator) -> list[str]:
     whole = len(shape) - sum(kind in ("one", "range") for kind in kinds)
     if whole < 0:
         raise ctx.refusal(op, f"{entries}: too many", "one an axis is expected", "tflite.malformed")
+    if (dots and not whole and kinds[-1] != "dots") or any(
+        kind == "one" and low >> k & 1 for k, kind in enumerate(kinds)
+    ):
+        raise ctx.refusal(
+            op,
+            f"{entries}, masks that TensorFlow and its interpreter read differently",
+            "name every axis once",
+        )
     taken: list[range] = []
     result: list[int] = []
     for k, kind in enumerate([*kinds, *([] if dots else ["dots"])]):
