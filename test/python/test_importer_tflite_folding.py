@@ -82,6 +82,18 @@ def test_an_operator_of_constants_gives_the_interpreters_constant(op: str) -> No
     assert np.array_equal(ours(FOLDED[op], [[x]], "float32")[0][0], interpreted(FOLDED[op], [x])[0])
 
 
+def test_operators_that_read_only_a_shape_are_folded_of_what_is_computed() -> None:
+    f = File()
+    x, zeros, rank = f.tensor("x", (2, 3)), f.tensor("zeros", (2, 3)), f.tensor("rank", (), "int32")
+    f.operator(OP.ZEROS_LIKE, [x], [zeros], "ZerosLikeOptions")
+    f.operator(OP.RANK, [x], [rank], "RankOptions")
+    real, less, y = f.tensor("real", ()), f.tensor("less", (2, 3)), f.tensor("y", (2, 3))
+    f.operator(OP.CAST, [rank], [real], "CastOptions")
+    f.operator(OP.SUB, [zeros, real], [less], "SubOptions")
+    f.operator(OP.ADD, [x, less], [y], "AddOptions")
+    check(f.bytes([x], [y]), [(2, 3)], "float32")
+
+
 def test_what_works_on_constants_only_says_so_elsewhere() -> None:
     f = File()
     x, two, y = f.tensor("x", (4,)), f.tensor("two", (4,)), f.tensor("y", (4,), "bool")

@@ -90,6 +90,12 @@ def _fill(ctx: Context, op: TfOperator, values: list[Array]) -> Array:
     return np.full(shape, values[1].reshape(-1)[0])
 
 
+def _zeros(ctx: Context, op: TfOperator, values: list[Array]) -> Array:
+    if ctx.output(op).scales:
+        raise ctx.refusal(op, "codes of zero", "the interpreter has none either")
+    return np.zeros(values[0].shape, ctx.output(op).dtype)
+
+
 def _range(ctx: Context, op: TfOperator, values: list[Array]) -> Array:
     start, limit, delta = (value.reshape(-1)[0] for value in values)
     steps = (float(limit) - float(start)) / float(delta)
@@ -115,7 +121,7 @@ _FOLDS: Mapping[str, _Fold] = {
     "FILL": _fill,
     "RANGE": _range,
     "CAST": _cast,
-    "ZEROS_LIKE": _unary(np.zeros_like),
+    "ZEROS_LIKE": _zeros,
     "WHERE": _unary(lambda x: np.argwhere(x).astype(np.int64)),
     "BROADCAST_ARGS": lambda ctx, op, values: np.asarray(
         np.broadcast_shapes(*(tuple(int(n) for n in value) for value in values)), np.int64
@@ -149,12 +155,15 @@ _FOLDS: Mapping[str, _Fold] = {
 FOLDABLE = frozenset(_FOLDS)
 """Operators that work where all that they read is constant; some of them only there."""
 
+_OF_SHAPES = frozenset({"SHAPE", "RANK", "ZEROS_LIKE"})
+"""Those that read no values."""
+
 
 def folded(ctx: Context, op: TfOperator) -> bool:
     """Compute `op` now if it reads plain constants only; its outputs are then in `ctx.values`."""
     if op.op not in _FOLDS and op.op not in _MOVES:
         return False
-    if op.op in ("SHAPE", "RANK") and ctx.has(op, 0) and ctx.known(op, 0) is None:
+    if op.op in _OF_SHAPES and ctx.has(op, 0) and ctx.known(op, 0) is None:
         values: list[Array] = [np.broadcast_to(np.int8(0), ctx.shape(op, 0))]
     else:
         found = [_plain(ctx, op, place) for place in range(len(op.inputs)) if ctx.has(op, place)]
@@ -168,7 +177,7 @@ def folded(ctx: Context, op: TfOperator) -> bool:
 
 def _plain(ctx: Context, op: TfOperator, place: int) -> Array | None:
     """A constant input without a scale. FILL's value may have one: it is repeated as it is."""
-    scaled = bool(ctx.info(op, place).scales) and op.op not in ("FILL", "SHAPE", "RANK")
+    scaled = bool(ctx.info(op, place).scales) and op.op not in ("FILL", *_OF_SHAPES)
     return None if scaled else ctx.known(op, place)
 
 
