@@ -2,11 +2,13 @@
 """Haunter beside its rivals on the classic models, all at the RAM that Shiftry comes out with.
 
     python benchmarks/search.py [--family posit] [--model protonn] [--samples 200] [--json]
+    python benchmarks/search.py --core avr --share 0.5    # half way from all low to all high
 
 The first `--samples` samples are searched on, as many others are reported on. Shiftry runs first (it has no
-RAM limit, only its tolerance); its packed arena is the limit of the others. Models and data come from
-`shared/data` beside the checkout, or `--data`; they are not part of the project. Arena bytes are those of the
-Cortex-M3.
+RAM limit, only its tolerance); its packed arena is the limit of the others, unless `--share` says how far it
+is from the arena with everything low to the arena with everything high. Models and data come from
+`shared/data` beside the checkout, or `--data`; they are not part of the project. Arena bytes are those of
+`--core`, the Cortex-M3 by default; `estimated_count` is `minun_pio.search.speed`'s, of one inference.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from pathlib import Path
 
 from classic_models import DATA, MODELS, Model, network
 
-from minun_pio.build import arena_measures
 from minun_pio.config.dataset import Samples
 from minun_pio.config.model import Formats, Memory
+from minun_pio.costs import Costs
 from minun_pio.ir import Graph
 from minun_pio.search import STRATEGIES
 from minun_pio.search.measure import SimulatedMeasure
@@ -31,7 +33,15 @@ from minun_pio.search.rungs import soft_limits, space_of
 from minun_pio.search.space import Limits, Outcome, Space
 from minun_pio.simulate.reference import profile
 
-RIVALS = ("haunter", "accuracy-based", "size-based", "uniform-low", "uniform-high", "float32")
+RIVALS = (
+    "haunter",
+    "haunter-paper",
+    "accuracy-based",
+    "size-based",
+    "uniform-low",
+    "uniform-high",
+    "float32",
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,8 @@ class Row:
     groups: int
     arena_bytes: int
     limit_bytes: int
+    flash_bytes: int
+    estimated_count: int
     fits: bool
     float32: float
     accuracy: float
@@ -60,28 +72,34 @@ def halves(model: Model, data: Path, count: int) -> tuple[Samples, Samples]:
 
 
 def search(
-    graph: Graph, space: Space, known: Samples, strategy: str, limits: Limits
+    graph: Graph, space: Space, known: Samples, strategy: str, limits: Limits, core: str
 ) -> tuple[Outcome, float]:
     began = time.perf_counter()
-    bound, packed = arena_measures(graph, "m3", Memory(timeout_s=2.0))
-    outcome = STRATEGIES[strategy](space, SimulatedMeasure(graph, known, bound, packed), limits)
+    costs = Costs(graph, core, Memory(timeout_s=2.0))
+    outcome = STRATEGIES[strategy](space, SimulatedMeasure(graph, known, costs), limits)
     return outcome, time.perf_counter() - began
 
 
-def rows(model: Model, family: str, data: Path, count: int) -> list[Row]:
-    """Shiftry, then the others at its RAM."""
+def rows(
+    model: Model, family: str, data: Path, count: int, core: str = "m3", share: float | None = None
+) -> list[Row]:
+    """Shiftry, then the others at its RAM, or at the limit that `share` says."""
     graph = network(model, data)
     known, fresh = halves(model, data, count)
     formats = Formats(family)
     space = space_of(graph, formats, profile(graph, known.x))
-    judge = SimulatedMeasure(graph, fresh, lambda _: 0, lambda _: 0)
+    judge = SimulatedMeasure(graph, fresh, Costs(graph, "m3", Memory()))
     free = Limits(soft=soft_limits(formats, None))
-    shiftry, seconds = search(graph, space, known, "shiftry", free)
+    shiftry, seconds = search(graph, space, known, "shiftry", free, core)
     limit = shiftry.ram_bytes
+    if share is not None:
+        costs = Costs(graph, core, Memory())
+        low, high = (costs.packed(rung.formats).ram for rung in (space.low[0], space.high[0]))
+        limit = int(low + share * (high - low))
     outcomes: dict[str, tuple[Outcome, float]] = {"shiftry": (shiftry, seconds)}
     for name in RIVALS:
         limits = Limits(ram=limit, soft=free.soft)
-        outcomes[name] = search(graph, space, known, name, limits)
+        outcomes[name] = search(graph, space, known, name, limits, core)
     return [_row(model, family, space, judge, name, limit, *found) for name, found in outcomes.items()]
 
 
@@ -105,6 +123,8 @@ def _row(
         groups=len(space.groups),
         arena_bytes=outcome.ram_bytes,
         limit_bytes=limit,
+        flash_bytes=outcome.flash_bytes,
+        estimated_count=outcome.estimated_count,
         fits=outcome.ram_bytes <= limit,
         float32=round(100 * judge.float_accuracy, 2),
         accuracy=round(100 * accuracy, 2),
@@ -126,7 +146,8 @@ def averages(found: list[Row]) -> Mapping[str, float]:
 def line(row: Row) -> str:
     return (
         f"{row.model:17} {row.strategy:15} {row.formats:25} {row.high:2} of {row.groups:2} high, "
-        f"arena {row.arena_bytes:5} B of {row.limit_bytes:5}, {row.accuracy:6.2f} % (drop {row.drop:5.2f}), "
+        f"arena {row.arena_bytes:5} B of {row.limit_bytes:5}, about {row.estimated_count:10,}, "
+        f"{row.accuracy:6.2f} % (drop {row.drop:5.2f}), "
         f"{row.simulations:3} simulations, {row.seconds:6.2f} s"
     )
 
@@ -136,6 +157,8 @@ def main() -> None:
     parser.add_argument("--family", choices=("posit", "fixed"), default="posit")
     parser.add_argument("--model", default="", help="only models whose name contains this")
     parser.add_argument("--samples", type=int, default=200)
+    parser.add_argument("--core", choices=("avr", "m3", "m7"), default="m3")
+    parser.add_argument("--share", type=float, help="the limit, from all low (0) to all high (1)")
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -145,7 +168,9 @@ def main() -> None:
     for model in MODELS:
         if arguments.model not in model.name:
             continue
-        made = rows(model, arguments.family, arguments.data, arguments.samples)
+        made = rows(
+            *(model, arguments.family, arguments.data, arguments.samples, arguments.core, arguments.share)
+        )
         found += made
         if not arguments.json:
             for row in made:

@@ -7,26 +7,26 @@ What PlatformIO, CMake and `minun build` call through `generate`, which keeps th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from minun_pio.board.target import Target
 from minun_pio.budgets import check_accuracy, check_flash, check_ram
 from minun_pio.config.dataset import Samples, load_samples
-from minun_pio.config.model import Data, Memory, ModelConfig, flash_budget, ram_budget
+from minun_pio.config.model import Data, ModelConfig, flash_budget, ram_budget
+from minun_pio.costs import Costs, input_memory
 from minun_pio.emit.lower import lower
 from minun_pio.emit.program import Program
 from minun_pio.heartbeat import Tell
 from minun_pio.ir import Graph
 from minun_pio.report.lines import summary_line
-from minun_pio.schedule.arena import Placement, estimate_bytes, place
-from minun_pio.schedule.layout import InputMemory, lay_out
-from minun_pio.schedule.traits import TraitsOf
+from minun_pio.schedule.arena import place
+from minun_pio.schedule.layout import lay_out
 from minun_pio.search.assignment_json import assignment_json
 from minun_pio.search.choose import calibration, choose, classes_of, is_binary
 from minun_pio.search.measure import agreement
-from minun_pio.search.space import Assignment, Outcome
+from minun_pio.search.space import Outcome
 from minun_pio.simulate.assign import scoped_tensors
 from minun_pio.simulate.legalise import Legal, legalise
 from minun_pio.simulate.reference import reference
@@ -34,8 +34,6 @@ from minun_pio.simulate.run import Cache, encode_inputs, run_codes
 from minun_pio.slow_path import SAMPLES, slow_paths
 
 SELF_TEST_SAMPLES = 16
-FLASH_SEARCHES = 3  # at most, where constants, tables and code together are over the flash budget
-SEARCH_TIMEOUT_S = 0.25  # of each stage's placement while formats are searched; the final plan has its own
 
 Choose = Callable[..., Outcome]
 
@@ -68,14 +66,20 @@ def compile_model(
 ) -> Built:
     """The program of a model for a board. Raises MinunError when a budget is not met or anything is wrong.
 
-    `graph`: the network when it is already imported. `search`: (config, graph, board RAM, board flash, arena
-    lower bound, packed arena) -> Outcome; `choose` by default. `tell` hears what is being done.
+    `graph`: the network when it is already imported. `search`: (config, graph, board RAM, board flash, costs)
+    -> Outcome; `choose` by default. `tell` hears what is being done.
     """
     network = import_network(config) if graph is None else graph
     samples = evaluation(config, network)
     cache: Cache = {}
-    found = _fitted(config, target, network, samples, cache, search or partial(choose, tell=tell), tell)
-    outcome, legal, placement, program = found
+    costs = Costs(network, target.core, config.memory)
+    found = search or partial(choose, tell=tell)
+    outcome = found(config, network, target.ram_bytes, target.flash_bytes, costs)
+    legal = legalise(network, outcome.assignment)
+    tell("placing the arena")
+    placement = place(lay_out(legal, target.core, input_memory(config.memory)), config.memory)
+    codes = encode_inputs(network, legal.formats, samples.first(SELF_TEST_SAMPLES).x)
+    program = lower(placement, config.name, input_codes=codes, cache=cache)
     tell("measuring the evaluation samples")
     accuracy = measure(network, legal, samples, cache)
     ram, flash = ram_budget(config, target.ram_bytes), flash_budget(config, target.flash_bytes)
@@ -84,64 +88,8 @@ def compile_model(
     check_accuracy(config, accuracy.host, accuracy.float32, accuracy.labelled)
     summary = summarise(config, target, program, outcome, accuracy, ram, flash, network)
     inputs = encode_inputs(network, legal.formats, samples.first(SAMPLES).x)
-    summary["slow_path"] = [found.to_json() for found in slow_paths(placement.schedule, legal, inputs, cache)]
+    summary["slow_path"] = [layer.to_json() for layer in slow_paths(placement.schedule, legal, inputs, cache)]
     return Built(program, summary)
-
-
-def _fitted(
-    config: ModelConfig,
-    target: Target,
-    network: Graph,
-    samples: Samples,
-    cache: Cache,
-    search: Choose,
-    tell: Tell,
-) -> tuple[Outcome, Legal, Placement, Program]:
-    """A search and the program of what it found. The search knows the constants' bytes only: where tables and
-    code take the program over the flash budget, it is asked again with what they leave."""
-    bound, packed_bytes = arena_measures(network, target.core, config.memory)
-    flash, limited = flash_budget(config, target.flash_bytes), config
-    codes_of = samples.first(SELF_TEST_SAMPLES).x
-    notes: tuple[str, ...] = ()
-    for _ in range(FLASH_SEARCHES):
-        outcome = search(limited, network, target.ram_bytes, target.flash_bytes, bound, packed_bytes)
-        outcome = replace(outcome, notes=(*outcome.notes, *notes))
-        legal = legalise(network, outcome.assignment)
-        tell("placing the arena")
-        placement = place(lay_out(legal, target.core, input_memory(config.memory)), config.memory)
-        codes = encode_inputs(network, legal.formats, codes_of)
-        program = lower(placement, config.name, input_codes=codes, cache=cache)
-        over = 0 if flash is None else program.flash.total - flash
-        room = outcome.flash_bytes - over
-        if over <= 0 or room <= 0 or not outcome.promoted:
-            break
-        limited = replace(config, budgets=replace(config.budgets, flash=room))
-        notes = (f"tables and code leave {room} B of the flash budget for constants",)
-    return outcome, legal, placement, program
-
-
-ArenaMeasure = Callable[[Assignment], int]
-
-
-def arena_measures(network: Graph, core: str, memory: Memory) -> tuple[ArenaMeasure, ArenaMeasure]:
-    """Arena bytes of an assignment: a quick lower bound, and as the planner packs it (each problem once)."""
-    where = input_memory(memory)
-    quick = replace(memory, timeout_s=min(memory.timeout_s, SEARCH_TIMEOUT_S))
-    packed: dict[tuple[tuple[str, int, int, int], ...], int] = {}
-    traits_of = TraitsOf()
-
-    def bound(assignment: Assignment) -> int:
-        legal = legalise(network, assignment)
-        return estimate_bytes(lay_out(legal, core, where, traits_of, least_scratch=True), memory)
-
-    def packed_bytes(assignment: Assignment) -> int:
-        schedule = lay_out(legalise(network, assignment), core, where, traits_of)
-        key = tuple((b.id, b.size, b.start, b.end) for b in schedule.buffers)
-        if key not in packed:
-            packed[key] = place(schedule, quick, traits_of).bytes
-        return packed[key]
-
-    return bound, packed_bytes
 
 
 def import_network(config: ModelConfig) -> Graph:
@@ -149,10 +97,6 @@ def import_network(config: ModelConfig) -> Graph:
     from minun_pio.importers import import_graph
 
     return import_graph(config)
-
-
-def input_memory(memory: Memory) -> InputMemory:
-    return "arena" if memory.input == "arena" else "caller"
 
 
 def evaluation(config: ModelConfig, graph: Graph) -> Samples:

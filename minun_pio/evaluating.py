@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from minun_pio.board.target import Target
-from minun_pio.build import arena_measures, evaluation, import_network, input_memory
+from minun_pio.build import evaluation, import_network
 from minun_pio.config import ModelConfig, read_model
+from minun_pio.config.model import Data
+from minun_pio.costs import Costs, input_memory
 from minun_pio.errors import MinunError
 from minun_pio.heartbeat import Tell
 from minun_pio.ir import Graph
@@ -28,26 +30,29 @@ from minun_pio.slow_path import SAMPLES, slow_paths
 
 
 def evaluate_model(model: Path, target: Target, entry: Entry | None) -> dict[str, Any]:
-    """Rows of format choice, accuracy (fraction), arena and constant bytes, over the evaluation samples."""
+    """Rows of format choice, accuracy (fraction), arena and flash bytes, over the evaluation samples."""
     config = read_model(model)
     network = import_network(config)
     samples = evaluation(config, network)
     space = space_in(config, network, tensor_ranges(network, calibration(config, network)))
-    bound, packed = arena_measures(network, target.core, config.memory)
-    measure = SimulatedMeasure(network, samples, bound, packed)
+    costs = Costs(network, target.core, config.memory)
+    measure = SimulatedMeasure(network, samples, costs)
     chosen: list[tuple[str, Assignment]] = [("float32", space.float32.formats)]
     chosen += [(rung.name, rung.formats) for rung in dict.fromkeys((*space.low, *space.high))]
     if entry is not None:
         chosen.append(("locked", assignment_from_json(entry.summary["assignment"])))
-    rows = [
-        {
-            "formats": name,
-            "accuracy": measure.accuracy(assignment),
-            "arena_bytes": measure.packed_ram(assignment),
-            "constant_bytes": measure.flash(assignment),
-        }
-        for name, assignment in chosen
-    ]
+    rows = []
+    for name, assignment in chosen:
+        packed = measure.packed(assignment)
+        rows.append(
+            {
+                "formats": name,
+                "accuracy": measure.accuracy(assignment),
+                "arena_bytes": packed.ram,
+                "flash_bytes": packed.flash,
+                "estimated_count": round(packed.count),
+            }
+        )
     slow = []
     if entry is not None:
         legal = legalise(network, assignment_from_json(entry.summary["assignment"]))
@@ -60,6 +65,7 @@ def evaluate_model(model: Path, target: Target, entry: Entry | None) -> dict[str
         "slow_path": slow,
         "samples": len(samples),
         "labelled": samples.y is not None,
+        "random": config.data == Data(),
         "accuracy_float": measure.float_accuracy,
         "rows": rows,
     }
@@ -101,10 +107,10 @@ def search_model(
     """
     config = read_model(model)
     network = import_network(config)
-    bound, packed = arena_measures(network, target.core, config.memory)
+    costs = Costs(network, target.core, config.memory)
     outcomes = []
     for strategy in strategies or (config.search.strategy,):
         search = replace(config.search, strategy=strategy, ram=config.search.ram if ram is None else ram)
         wanted = replace(config, search=search)
-        outcomes.append(choose(wanted, network, target.ram_bytes, target.flash_bytes, bound, packed, tell))
+        outcomes.append(choose(wanted, network, target.ram_bytes, target.flash_bytes, costs, tell))
     return config, network, outcomes

@@ -33,7 +33,10 @@ def evaluate(
     formats: str | None,
     as_json: bool,
 ) -> None:
-    """Measure MODEL (default: model.yaml) on its evaluation samples, exactly as the board computes."""
+    """Measure MODEL (default: model.yaml) on its evaluation samples, exactly as the board computes.
+
+    'flash B' is constants, tables and an estimate of the code.
+    """
     from minun_pio.evaluating import evaluate_model, noise_of_model
 
     target = target_of(board, core, ram, flash)
@@ -49,11 +52,16 @@ def evaluate(
         return
     word = "accuracy %" if found["labelled"] else "agreement %"
     rows: list[list[Any]] = [
-        [row["formats"], f"{100 * row['accuracy']:.2f}", row["arena_bytes"], row["constant_bytes"]]
+        [row["formats"], f"{100 * row['accuracy']:.2f}", row["arena_bytes"], row["flash_bytes"]]
         for row in found["rows"]
     ]
-    click.echo(f"{found['model']}: {found['samples']} samples")
-    click.echo(tabulate(rows, headers=["formats", word, "arena B", "constants B"], disable_numparse=True))
+    samples = (
+        f"{found['samples']} random samples: no 'data' in model.yaml"
+        if found["random"]
+        else (f"{found['samples']} samples")
+    )
+    click.echo(f"{found['model']} for {target.name}: {samples}")
+    click.echo(tabulate(rows, headers=["formats", word, "arena B", "flash B"], disable_numparse=True))
     if locked.entry is None:
         click.echo(f"{locked.reason}: `minun build` for {target.name} adds the row of the formats searched")
     if found["slow_path"]:

@@ -18,9 +18,16 @@ from minun_pio.heartbeat import heartbeat
 @click.argument("model", default="model.yaml", type=click.Path(path_type=Path))
 @board_options
 @click.option(
-    "--strategy", "-s", "strategies", multiple=True, type=click.Choice(STRATEGIES), help="Repeatable."
+    "--strategy",
+    "-s",
+    "strategies",
+    multiple=True,
+    type=click.Choice(STRATEGIES),
+    help="In place of model.yaml's; repeat it to compare several.",
 )
-@click.option("--limit", type=click.IntRange(0), help="Arena bytes the search may use, for model.yaml's.")
+@click.option(
+    "--limit", type=click.IntRange(0), help="Arena bytes the search may use, in place of model.yaml's."
+)
 @click.option("--trail", is_flag=True, help="Every candidate, not only the one chosen.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, the trail in it.")
 def search(
@@ -36,7 +43,10 @@ def search(
 ) -> None:
     """Search number formats for MODEL (default: model.yaml) and show what was found.
 
-    The lock file is not touched: `minun build --renew` keeps what it finds.
+    Accuracies are on the calibration samples. 'high' counts the groups of tensors that got the high format.
+    'flash B' is constants, tables and an estimate of the code, as the build counts it; 'fits' says whether
+    arena and flash are within the limits. Cycles (AVR) and instructions are a rough estimate. The lock file
+    is not touched: `minun build --renew` keeps what it finds.
     """
     from minun_pio.evaluating import search_model
 
@@ -47,31 +57,44 @@ def search(
         result = {"model": config.name, "target": target.key, "outcomes": [o.to_json() for o in outcomes]}
         click.echo(json.dumps(result, indent=1))
         return
+    unit = "cycles" if target.core == "avr" else "instructions"
     for outcome in outcomes:
         candidates = outcome.candidates if trail else ()
         if candidates:
             click.echo(f"{outcome.strategy}:")
         for candidate in candidates:
-            accuracy = "over the limit" if candidate.accuracy is None else f"{100 * candidate.accuracy:.2f} %"
+            measured = "" if candidate.accuracy is None else f", {100 * candidate.accuracy:.2f} %"
+            over = "" if candidate.fits else ", over the limit"
             soft = "" if candidate.soft_limit is None else f" at {candidate.soft_limit:g} of the limit"
             click.echo(
                 f"  {candidate.origin}{soft}: {len(candidate.promoted)} high, arena {candidate.ram_bytes} B, "
-                f"{accuracy}"
+                f"flash {candidate.flash_bytes} B, about {candidate.estimated_count:,} {unit}{measured}{over}"
             )
     rows = [
         [
             outcome.strategy,
             outcome.low if outcome.low == outcome.high else f"{outcome.low} / {outcome.high}",
-            len(outcome.promoted),
+            "-" if outcome.low == outcome.high else len(outcome.promoted),
             f"{100 * outcome.accuracy:.2f}",
             outcome.ram_bytes,
             outcome.flash_bytes,
-            "yes" if outcome.fits else "no",
+            f"{outcome.estimated_count:,}",
+            _fits(outcome.over),
             outcome.evaluations,
         ]
         for outcome in outcomes
     ]
-    headers = ["strategy", "formats", "high", "accuracy %", "arena B", "constants B", "fits", "simulations"]
-    click.echo(tabulate(rows, headers=headers, disable_numparse=True))
+    word = "accuracy %" if all(outcome.labelled for outcome in outcomes) else "agreement %"
+    click.echo(f"{config.name} for {target.name}, on the calibration samples")
+    headers = ["strategy", "formats", "high", word, "arena B", "flash B", f"about {unit}", "fits"]
+    headers.append("simulations")
+    right = ("left", "left", *["right"] * 5, "left", "right")
+    click.echo(tabulate(rows, headers=headers, disable_numparse=True, colalign=right))
     for note in dict.fromkeys(note for outcome in outcomes for note in outcome.notes):
         click.echo(note)
+
+
+def _fits(over: tuple[int, int]) -> str:
+    """Of bytes of RAM and of flash over the limits."""
+    reasons = [f"{what} over by {by} B" for what, by in zip(("arena", "flash"), over, strict=True) if by]
+    return f"no, {' and '.join(reasons)}" if reasons else "yes"

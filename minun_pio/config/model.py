@@ -11,6 +11,7 @@ from typing import Any
 FAMILIES = ("posit", "fixed", "int8", "float32")
 STRATEGIES = (
     "haunter",
+    "haunter-paper",
     "shiftry",
     "accuracy-based",
     "size-based",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,27 +172,33 @@ def _words(codes: Codes, w: Posit) -> Found | None:
 
 def _pieces(codes: Codes, fmt: Posit) -> Found | None:
     """Three pages: slope, middle and high byte of the offset of a line for each high byte of a code."""
-    values = value_table(fmt).reshape(256, 256)
     high = (codes.astype(np.int64) >> 8) & 255
-    first_code = np.where(np.arange(256) < 128, np.arange(256), np.arange(256) - 256).astype(np.int64) << 8
     found: list[Found] = []
     for unit in range(-4, -32, -1):
-        with np.errstate(invalid="ignore"):
-            scaled = values * 2.0**-unit
-            steps = np.diff(scaled, axis=1)
-            slope = steps[:, 0]
-            straight = (steps == slope[:, None]).all(axis=1) & (slope >= 1) & (slope <= 128)
-            straight &= np.abs(scaled).max(axis=1) < 2.0**_PIECE_SPAN
-            straight &= (scaled == np.round(scaled)).all(axis=1) & np.isfinite(values).all(axis=1)
-        slopes = np.where(straight, slope, 0).astype(np.int64)
-        offsets = np.where(straight, scaled[:, 0], 0).astype(np.int64) - first_code * slopes
-        straight &= offsets % 256 == 0
-        slopes, offsets = np.where(straight, slopes, 0), np.where(straight, offsets, 0)
-        known = straight[high] | (codes == 0)
-        data = [int(v) for v in slopes]
-        data += [int(v) >> shift & 255 for shift in (8, 16) for v in offsets]
-        found.append((Table("uint8_t", tuple(data), "pieces", align=256), unit, known))
+        table, straight = _piece_table(fmt, unit)
+        found.append((table, unit, straight[high] | (codes == 0)))
     return _coarsest(found, codes, 128)
+
+
+@cache
+def _piece_table(fmt: Posit, unit: int) -> tuple[Table, NDArray[np.bool_]]:
+    """The three pages at this unit, and the high bytes (unsigned) whose codes they decode."""
+    values = value_table(fmt).reshape(256, 256)
+    first_code = np.where(np.arange(256) < 128, np.arange(256), np.arange(256) - 256).astype(np.int64) << 8
+    with np.errstate(invalid="ignore"):
+        scaled = values * 2.0**-unit
+        steps = np.diff(scaled, axis=1)
+        slope = steps[:, 0]
+        straight = (steps == slope[:, None]).all(axis=1) & (slope >= 1) & (slope <= 128)
+        straight &= np.abs(scaled).max(axis=1) < 2.0**_PIECE_SPAN
+        straight &= (scaled == np.round(scaled)).all(axis=1) & np.isfinite(values).all(axis=1)
+    slopes = np.where(straight, slope, 0).astype(np.int64)
+    offsets = np.where(straight, scaled[:, 0], 0).astype(np.int64) - first_code * slopes
+    straight &= offsets % 256 == 0
+    slopes, offsets = np.where(straight, slopes, 0), np.where(straight, offsets, 0)
+    data = [int(v) for v in slopes]
+    data += [int(v) >> shift & 255 for shift in (8, 16) for v in offsets]
+    return Table("uint8_t", tuple(data), "pieces", align=256), straight
 
 
 def _coarsest(found: list[Found], codes: Codes, tolerated: int) -> Found | None:

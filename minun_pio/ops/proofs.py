@@ -8,6 +8,7 @@ that passes the kernel's run-time guard (include/minun/values.h).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -146,12 +147,11 @@ class PiecewiseWeights:
 def piecewise_weights(codes: Codes, es: int) -> PiecewiseWeights | None:
     """`codes` (rows, columns) of posit<16,es>; None when too many weights would be exceptions."""
     fmt = Posit(16, es)
-    values = value_table(fmt).reshape(256, 256)
     high = (codes.astype(np.int64) >> 8) & 255
     live = codes != 0
     candidates = []
     for unit in range(-4, -32, -1):
-        entries, usable = _piecewise_entries(values, unit)
+        entries, usable = _piecewise_entries(es, unit)
         candidates.append((int(np.sum(live & ~usable[high])), unit, entries, usable))
     # The coarsest unit with hardly more exceptions: activations share the table, and are larger.
     tolerated = min(count for count, *_ in candidates) + int(live.sum()) // 128
@@ -182,8 +182,10 @@ def _unit_of(odd: Codes, fmt: Posit, unit: int) -> int:
     return min(unit, finest_unit(odd, fmt)) if odd.size else unit
 
 
-def _piecewise_entries(values: NDArray[np.float64], unit: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+@cache
+def _piecewise_entries(es: int, unit: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """For each high byte (unsigned), (offset << 8) | shift where the 256 codes lie on one line, else 32."""
+    values = value_table(Posit(16, es)).reshape(256, 256)
     with np.errstate(invalid="ignore"):
         scaled = values * 2.0**-unit
         steps = np.diff(scaled, axis=1)

@@ -119,7 +119,7 @@ def _search(search: Mapping[str, Any]) -> list[str]:
         ]
         for c in candidates
     ]
-    head = ["candidate", "soft limit", "low", "high", "high tensors", "RAM", "constants", "accuracy"]
+    head = ["candidate", "soft limit", "low", "high", "high groups", "arena B", "flash B", "accuracy"]
     parts = [
         f"<h2>Search: {escape(search['strategy'])}</h2>",
         f"<p>{search['evaluations']} evaluations. Greyed: over a limit.</p>",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from minun_pio.search.bracket import bracket
-from minun_pio.search.haunter import haunter
+from minun_pio.search.haunter import haunter, haunter_paper
 from minun_pio.search.ranked import accuracy_based, size_based
 from minun_pio.search.shiftry import shiftry
 from minun_pio.search.space import (
@@ -21,6 +21,7 @@ from minun_pio.search.uniform import float32, uniform_high, uniform_low
 
 STRATEGIES: dict[str, Strategy] = {
     "haunter": haunter,
+    "haunter-paper": haunter_paper,
     "shiftry": shiftry,
     "accuracy-based": accuracy_based,
     "size-based": size_based,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from minun_pio.ir import Graph
 from minun_pio.search import STRATEGIES
 from minun_pio.search.measure import SimulatedMeasure
 from minun_pio.search.rungs import soft_limits, space_of
-from minun_pio.search.space import Assignment, Limits, Outcome, Space
+from minun_pio.search.space import Costs, Limits, Outcome, Space
 from minun_pio.simulate.assign import index_tensors, real_tensors
 from minun_pio.simulate.reference import Range, profile
 
@@ -28,15 +28,13 @@ def choose(
     graph: Graph,
     board_ram_bytes: int | None,
     board_flash_bytes: int | None,
-    arena_bound: Callable[[Assignment], int],
-    arena_packed: Callable[[Assignment], int],
+    costs: Costs,
     tell: Tell | None = None,
 ) -> Outcome:
     """Formats for every real tensor of `graph`, by the strategy of model.yaml.
 
-    `arena_bound` gives a lower bound of an assignment's arena, fast; `arena_packed` the planned arena. Both
-    in bytes. `tell` hears how far the search is. Raises MinunError on data that do not serve; an outcome that
-    does not fit is returned as such.
+    `costs` says what an assignment costs on the board. `tell` hears how far the search is. Raises MinunError
+    on data that do not serve; an outcome that does not fit is returned as such.
     """
     samples = calibration(config, graph)
     ranges = tensor_ranges(graph, samples)
@@ -49,8 +47,9 @@ def choose(
     )
     if tell is not None:
         tell("searching formats")
-    measure = SimulatedMeasure(graph, samples, arena_bound, arena_packed, tell)
+    measure = SimulatedMeasure(graph, samples, costs, tell)
     outcome = STRATEGIES[config.search.strategy](space, measure, limits)
+    outcome = replace(outcome, labelled=samples.y is not None)
     if config.data.calibration is None:
         note = f"no calibration data: {SYNTHETIC_SAMPLES} random samples, judged by float32's answers"
         outcome = replace(outcome, notes=(*outcome.notes, note))

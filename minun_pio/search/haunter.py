@@ -14,18 +14,27 @@ from numpy.typing import NDArray
 
 from minun_pio.search.promotion import fill
 from minun_pio.search.space import Group, Limits, Measure, Outcome, Promoted, Rung, Space
-from minun_pio.search.trail import Trail
+from minun_pio.search.trail import Ties, Trail
 
 NONE: Promoted = frozenset()
 
 
 def haunter(space: Space, measure: Measure, limits: Limits) -> Outcome:
-    """All three stages. Ties in accuracy go to the candidate that was visited first."""
+    """All three stages. Of equally accurate candidates the quicker one, by estimate; then the smaller."""
+    return _haunter("haunter", space, measure, limits, "quicker")
+
+
+def haunter_paper(space: Space, measure: Measure, limits: Limits) -> Outcome:
+    """The same as the paper has it: ties in accuracy go to the candidate that was visited first."""
+    return _haunter("haunter-paper", space, measure, limits, "earliest")
+
+
+def _haunter(name: str, space: Space, measure: Measure, limits: Limits, ties: Ties) -> Outcome:
     trail = Trail(space, measure, limits)
     low, high = choose_rung(trail, space.low), choose_rung(trail, space.high)
     heat = heat_map(space, measure, low, high)
     promote(trail, low, high, [name for name, _ in heat])
-    return trail.outcome("haunter", heat)
+    return trail.outcome(name, heat, ties=ties)
 
 
 def choose_rung(trail: Trail, rungs: tuple[Rung, ...]) -> Rung:
@@ -69,7 +78,7 @@ def deviation(differences: NDArray[np.float64]) -> float:
 
 
 def promote(trail: Trail, low: Rung, high: Rung, order: list[str]) -> None:
-    """Stage III: adds every candidate to the trail, in the order in which ties are decided."""
+    """Stage III: adds every candidate to the trail, in the paper's order."""
     for soft in trail.limits.soft:
         soft_ram = None if trail.limits.ram is None else round(trail.limits.ram * soft, 6)  # 1.1 * 50 is 55
         base = fill(trail, low, high, order, NONE, soft_ram)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measure of a real network: accuracy by exact simulation of the calibration set, bytes as given."""
+"""The measure of a real network: accuracy by exact simulation of the calibration set, costs as given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from minun_pio.config.dataset import Samples
 from minun_pio.heartbeat import Tell
 from minun_pio.ir import Graph
-from minun_pio.numerics.format import element_bytes
-from minun_pio.search.space import Assignment
+from minun_pio.search.space import Assignment, Costs, Packed
 from minun_pio.simulate.assign import real_tensors
 from minun_pio.simulate.reference import reference
 from minun_pio.simulate.run import Cache, run
@@ -25,24 +24,22 @@ MAX_LOGGED = 4_000_000  # elements of one tensor that a heat map looks at
 class SimulatedMeasure:
     """`Measure` of a graph on a set of samples.
 
-    `ram` and `packed_ram` are given: arena bytes of an assignment, estimated and packed. `tell` hears how
-    many assignments have been simulated.
+    `costs` says what an assignment costs in bytes and time. `tell` hears how many assignments have been
+    simulated.
     """
 
     def __init__(
         self,
         graph: Graph,
         samples: Samples,
-        ram: Callable[[Assignment], int],
-        packed_ram: Callable[[Assignment], int],
+        costs: Costs,
         tell: Tell | None = None,
     ) -> None:
         self.graph = graph
         self.samples = samples
-        self._ram, self._packed = ram, packed_ram
+        self._costs = costs
         self._cache: Cache = {}
         self._tell, self._simulated = tell, 0
-        self._constants = [(s.name, s.tensor.elements) for s in real_tensors(graph) if s.role == "constant"]
         self.float_answer = reference(graph, samples.x)[graph.outputs[0]]
         self.float_accuracy = agreement(self.float_answer, samples.y, self.float_answer)
 
@@ -64,13 +61,13 @@ class SimulatedMeasure:
             self._tell(f"searching formats, {self._simulated} simulated on {len(self.samples)} samples")
 
     def ram(self, assignment: Assignment) -> int:
-        return self._ram(assignment)
-
-    def packed_ram(self, assignment: Assignment) -> int:
-        return self._packed(assignment)
+        return self._costs.ram(assignment)
 
     def flash(self, assignment: Assignment) -> int:
-        return sum(elements * element_bytes(assignment[name]) for name, elements in self._constants)
+        return self._costs.flash(assignment)
+
+    def packed(self, assignment: Assignment) -> Packed:
+        return self._costs.packed(assignment)
 
     def _logged_samples(self) -> int:
         largest = max((s.tensor.elements for s in real_tensors(self.graph)), default=1)

@@ -74,7 +74,33 @@ class Space:
         return chosen
 
 
-class Measure(Protocol):
+@dataclass(frozen=True)
+class Packed:
+    """Bytes of an arena and of flash (constants, tables and estimated code) as a build would have them.
+
+    `count`: an estimate of one inference, in cycles on AVR, in instructions elsewhere (`search.speed`). It
+    tells quicker from slower, no more.
+    """
+
+    ram: int
+    flash: int
+    count: float = 0.0
+
+
+class Costs(Protocol):
+    """What an assignment costs. `ram` and `flash` are quick; `packed` plans the arena."""
+
+    def ram(self, assignment: Assignment) -> int:
+        """Arena bytes, estimated: never more than the packed arena needs (the lower bound)."""
+
+    def flash(self, assignment: Assignment) -> int:
+        """Bytes of constants, tables and estimated code, as they stand before the arena is planned."""
+
+    def packed(self, assignment: Assignment) -> Packed:
+        """All of it, the arena as the planner packs it."""
+
+
+class Measure(Costs, Protocol):
     """What a strategy may ask of the network. Accuracies are fractions; higher is better."""
 
     float_accuracy: float
@@ -84,15 +110,6 @@ class Measure(Protocol):
 
     def values(self, assignment: Assignment) -> Mapping[str, Any]:
         """Decoded values of every tensor over the calibration set: same samples, same order, every time."""
-
-    def ram(self, assignment: Assignment) -> int:
-        """Arena bytes, estimated: never more than the packed arena needs (the lower bound)."""
-
-    def packed_ram(self, assignment: Assignment) -> int:
-        """Arena bytes as the planner packs them."""
-
-    def flash(self, assignment: Assignment) -> int:
-        """Bytes of the constants."""
 
 
 @dataclass(frozen=True)
@@ -104,13 +121,16 @@ class Limits:
     soft: tuple[float, ...] = (1.0,)
     tolerated_drop: float = 0.02
 
-    def fits(self, ram: int, flash: int) -> bool:
-        return (self.ram is None or ram <= self.ram) and (self.flash is None or flash <= self.flash)
+    def over(self, ram: int, flash: int) -> tuple[int, int]:
+        """Bytes of RAM and of flash over the limits, 0 where there is room."""
+        over_ram = max(0, ram - self.ram) if self.ram is not None else 0
+        return over_ram, max(0, flash - self.flash) if self.flash is not None else 0
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One point of the trail. `accuracy` is None where a candidate was dropped before it was measured."""
+    """One point of the trail. `accuracy` is None where a candidate was dropped before it was measured;
+    `flash_bytes` and `estimated_count` are `Packed`'s."""
 
     origin: str  # 'base', 'overshooting conv1', 'uniform-low', …
     low: str
@@ -121,6 +141,7 @@ class Candidate:
     accuracy: float | None
     fits: bool
     soft_limit: float | None = None
+    estimated_count: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -131,6 +152,7 @@ class Candidate:
             "promoted": list(self.promoted),
             "ram_bytes": self.ram_bytes,
             "flash_bytes": self.flash_bytes,
+            "estimated_count": self.estimated_count,
             "accuracy": self.accuracy,
             "fits": self.fits,
         }
@@ -139,7 +161,8 @@ class Candidate:
 @dataclass(frozen=True)
 class Outcome:
     """The assignment chosen and how it came about. `fits` is False when no candidate met the limits: the
-    smallest one is returned, so that a build can say by how much it is over."""
+    smallest one is returned, so that a build can say by how much it is over (`over`: bytes of RAM, of flash).
+    `labelled` False: accuracies are agreement with float32."""
 
     strategy: str
     assignment: Assignment
@@ -154,15 +177,22 @@ class Outcome:
     heat: tuple[tuple[str, float], ...] = ()  # groups with their scores, highest first
     evaluations: int = 0
     notes: tuple[str, ...] = field(default=())
+    estimated_count: int = 0
+    over: tuple[int, int] = (0, 0)
+    labelled: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the assignment itself, for reports and the lock file."""
         return {
             "strategy": self.strategy,
             "accuracy": self.accuracy,
+            "labelled": self.labelled,
             "ram_bytes": self.ram_bytes,
             "flash_bytes": self.flash_bytes,
+            "estimated_count": self.estimated_count,
             "fits": self.fits,
+            "over_ram_bytes": self.over[0],
+            "over_flash_bytes": self.over[1],
             "low": self.low,
             "high": self.high,
             "promoted": list(self.promoted),

@@ -76,11 +76,11 @@ def test_two_builds_are_the_same_program_to_the_byte(model: Path):
 def test_the_search_is_a_parameter(model: Path):
     asked = []
 
-    def mine(config, graph, ram, flash, bound, packed):
+    def mine(config, graph, ram, flash, costs):
         from minun_pio.search.choose import choose
 
-        outcome = choose(config, graph, ram, flash, bound, packed)
-        asked.append((ram, flash, bound(outcome.assignment) <= packed(outcome.assignment)))
+        outcome = choose(config, graph, ram, flash, costs)
+        asked.append((ram, flash, costs.ram(outcome.assignment) <= costs.packed(outcome.assignment).ram))
         return outcome
 
     compile_model(read_model(model), UNO, graph=two_layers(), search=mine)
@@ -113,14 +113,15 @@ def test_a_board_whose_flash_is_too_small_says_what_it_has_and_what_is_kept_for_
         build(model, "budgets: {flash: 1 MB}\n", target=replace(UNO, flash_bytes=2000))
 
 
-def test_formats_are_searched_again_where_tables_and_code_leave_too_little_flash_for_the_constants(
+def test_formats_are_searched_within_what_tables_and_code_leave_of_the_flash_budget(
     tmp_path: Path,
 ):
     np.savez(tmp_path / "w.npz", **wide().constants)
     x = np.random.default_rng(4).normal(size=(40, 256))
     np.savez(tmp_path / "c.npz", x=x, y=reference(wide(), x[:, None])["y"][:, 0].argmax(axis=1))
     (tmp_path / "model.yaml").write_text(
-        "name: wide\nsource: {layers: [relu]}\ndata: {calibration: c.npz}\nsearch: {tolerated_drop: 100}\n"
+        "name: wide\nsource: {layers: [relu]}\ndata: {calibration: c.npz}\n"
+        "search: {strategy: haunter-paper, tolerated_drop: 100}\n"
     )
     config = read_model(tmp_path / "model.yaml")
     roomy = compile_model(config, UNO, graph=wide())
@@ -128,7 +129,9 @@ def test_formats_are_searched_again_where_tables_and_code_leave_too_little_flash
     assert over > roomy.program.flash.constants  # the constants alone are no reason to search differently
     tight = compile_model(replace(config, budgets=Budgets(flash=over)), UNO, graph=wide())
     assert tight.program.flash.total <= over
-    assert any("of the flash budget for constants" in note for note in tight.summary["search"]["notes"])
+    assert tight.summary["search"]["fits"]
+    assert tight.summary["search"]["flash_bytes"] == tight.program.flash.total
+    assert roomy.summary["search"]["flash_bytes"] == roomy.program.flash.total
 
 
 def test_an_agreement_is_not_called_an_accuracy(model: Path):

@@ -84,7 +84,7 @@ MISTAKES = {
     "memory: {overlap: maybe}": "model.yaml:4: 'memory.overlap' is 'maybe', expected true or false",
     "memory: {planner: exactly}": "model.yaml:4: 'memory.planner' is 'exactly', expected one of exact,",
     "memory: 3": "model.yaml:4: 'memory' is '3', expected a mapping of input, in_place",
-    "search: hunter": "model.yaml:4: 'search' is 'hunter', expected one of haunter, shiftry",
+    "search: hunter": "model.yaml:4: 'search' is 'hunter', expected one of haunter, haunter-paper, shiftry",
     "search:\n  tolerated_drop: 200": "model.yaml:5: 'search.tolerated_drop' is 200, expected 0 to 100",
     "search: {samples: 0}": "model.yaml:4: 'search.samples' is 0, expected 1 to",
     "search: {samples: 1.5}": "model.yaml:4: 'search.samples' is '1.5', expected a whole number",

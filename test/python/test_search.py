@@ -17,7 +17,7 @@ from minun_pio.search import STRATEGIES, Group, Limits, Rung, Space
 from minun_pio.search.bracket import bracketing
 from minun_pio.search.haunter import deviation, score
 from minun_pio.search.promotion import fill
-from minun_pio.search.space import Assignment
+from minun_pio.search.space import Assignment, Packed
 from minun_pio.search.trail import Trail
 
 LOW, LOW2 = Posit(8, 0), Posit(8, 2)
@@ -51,7 +51,9 @@ class Toy:
         damage: Mapping[str, float] | None = None,
         float_accuracy: float = 1.0,
         packing_loss: int = 0,
+        count: Callable[[frozenset[str]], float] = lambda high: 1000.0,
     ) -> None:
+        self.count_of = count
         self.sizes, self.accuracy_of, self.damage = sizes, accuracy, damage or {}
         self.float_accuracy, self.packing_loss = float_accuracy, packing_loss
         self.runs: list[Assignment] = []
@@ -73,8 +75,9 @@ class Toy:
     def ram(self, assignment: Assignment) -> int:
         return sum(size * (assignment[name].bits // 8) for name, size in self.sizes.items())
 
-    def packed_ram(self, assignment: Assignment) -> int:
-        return self.ram(assignment) + self.packing_loss
+    def packed(self, assignment: Assignment) -> Packed:
+        ram = self.ram(assignment) + self.packing_loss
+        return Packed(ram, self.flash(assignment), self.count_of(self.high(assignment)))
 
     def flash(self, assignment: Assignment) -> int:
         return 0
@@ -140,10 +143,31 @@ def test_an_overshooting_tensor_gets_a_candidate_of_its_own() -> None:
     assert "overshooting big" in [candidate.origin for candidate in found.candidates]
 
 
-def test_ties_go_to_the_earliest_visited_candidate() -> None:
+def test_of_equally_accurate_candidates_haunter_takes_the_quicker_one_then_the_smaller() -> None:
     sizes = {"a": 10, "b": 20}
-    toy = Toy(sizes, lambda high: 0.7, damage={"a": 1.0, "b": 1.0})
-    found = STRATEGIES["haunter"](space(sizes), toy, Limits(ram=45, soft=(0.8, 1.1)))
+
+    def found(count: Callable[[frozenset[str]], float]) -> tuple[str, ...]:
+        toy = Toy(sizes, lambda high: 0.7, damage={"a": 1.0, "b": 0.1}, count=count)
+        return STRATEGIES["haunter"](space(sizes), toy, Limits(ram=60, soft=(0.8, 1.0))).promoted
+
+    assert found(lambda high: 1000.0 - 100 * len(high)) == ("a", "b")
+    assert found(lambda high: 1000.0 + 100 * ("b" in high) - 100 * ("a" in high)) == ("a",)
+    assert found(lambda high: 1000.0) == ()  # the smallest
+    assert found(lambda high: 1000.0 - 10 * len(high)) == ()  # 2 % are within the estimate's error
+
+
+def test_a_more_accurate_candidate_wins_however_slow() -> None:
+    sizes = {"a": 10, "b": 20}
+    toy = Toy(sizes, lambda high: 0.7 + 0.001 * len(high), count=lambda high: 1000.0 ** len(high))
+    assert STRATEGIES["haunter"](space(sizes), toy, Limits(ram=60)).promoted == ("a", "b")
+
+
+def test_in_the_papers_haunter_ties_go_to_the_earliest_visited_candidate() -> None:
+    sizes = {"a": 10, "b": 20}
+    toy = Toy(sizes, lambda high: 0.7, damage={"a": 1.0, "b": 1.0}, count=lambda high: float(len(high)))
+    found = STRATEGIES["haunter-paper"](space(sizes), toy, Limits(ram=60, soft=(0.8, 1.1)))
+    assert (found.strategy, found.promoted) == ("haunter-paper", found.candidates[0].promoted)
+    assert found.promoted == ("a",)
     first = found.candidates[0]
     assert (found.promoted, first.origin, first.soft_limit) == (first.promoted, "base", 0.8)
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minun_pio.build import arena_measures, import_network
+from minun_pio.build import import_network
 from minun_pio.config import ModelConfig, read_model
 from minun_pio.config.model import Formats, Search
+from minun_pio.costs import Costs
 from minun_pio.errors import MinunError
 from minun_pio.ir import Graph, Node, Tensor
 from minun_pio.numerics.affine import Affine, affine_bias
@@ -74,7 +75,7 @@ def test_a_tensor_to_keep_high_that_is_not_there_is_named_with_its_line(
     wrong = read_model(config.path)
     config.path.write_text(text)
     with pytest.raises(MinunError) as found:
-        choose(wrong, graph, None, None, *arena_measures(graph, "m3", wrong.memory))
+        choose(wrong, graph, None, None, Costs(graph, "m3", wrong.memory))
     line = len(before.splitlines()) + 2
     assert str(found.value).startswith(
         f"model.yaml:{line}: 'formats.keep_high' names no tensor 'scorse'; did you mean 'scores'?"
@@ -89,7 +90,7 @@ def test_every_strategy_leaves_a_kept_tensor_high(cnn: tuple[ModelConfig, Graph]
         formats=Formats("posit", "posit<8,2>", "posit<16,2>", ("conv2.w",)),
         search=replace(config.search, strategy=strategy, ram=1500, samples=20),
     )
-    outcome = choose(wanted, graph, None, None, *arena_measures(graph, "m3", wanted.memory))
+    outcome = choose(wanted, graph, None, None, Costs(graph, "m3", wanted.memory))
     assert outcome.assignment["conv2.w"] == Posit(16, 2)
     assert "conv2.w" in outcome.promoted
 
@@ -193,11 +194,11 @@ def test_every_family_is_searched_on_the_quickstarts_network(
 ) -> None:
     config, graph = cnn
     wanted = replace(config, formats=Formats(family), search=replace(config.search, ram=None))
-    bound, packed = arena_measures(graph, "m3", config.memory)
-    found = choose(wanted, graph, 98_304, 524_288, bound, packed)
+    costs = Costs(graph, "m3", config.memory)
+    found = choose(wanted, graph, 98_304, 524_288, costs)
     assert found.fits
     assert found.accuracy >= 0.93
-    assert found.ram_bytes == packed(found.assignment)
+    assert found.ram_bytes == costs.packed(found.assignment).ram
     legalise(graph, found.assignment)
 
 
@@ -205,23 +206,22 @@ def test_haunter_under_a_tight_limit_is_between_low_and_high_and_packs_within_it
     cnn: tuple[ModelConfig, Graph],
 ) -> None:
     config, graph = cnn
-    bound, packed = arena_measures(graph, "m3", config.memory)
+    costs = Costs(graph, "m3", config.memory)
     space = space_of(graph, config.formats, profile(graph, np.zeros((1, 64))))
-    low, high = packed(space.low[0].formats), packed(space.high[0].formats)
+    low, high = costs.packed(space.low[0].formats).ram, costs.packed(space.high[0].formats).ram
     limit = (low + high) // 2
     search = Search("haunter", samples=60, ram=limit)
-    found = choose(replace(config, search=search), graph, None, None, bound, packed)
+    found = choose(replace(config, search=search), graph, None, None, costs)
     assert found.fits
     assert found.ram_bytes <= limit
-    assert bound(found.assignment) <= found.ram_bytes
+    assert costs.ram(found.assignment) <= found.ram_bytes
     assert len({candidate.origin for candidate in found.candidates}) > 2
 
 
 def test_the_same_search_twice_gives_the_same_outcome(cnn: tuple[ModelConfig, Graph]) -> None:
     config, graph = cnn
     outcomes = [
-        choose(config, graph, 2_000, 8_000, *arena_measures(graph, "m3", config.memory)).to_json()
-        for _ in range(2)
+        choose(config, graph, 2_000, 20_000, Costs(graph, "m3", config.memory)).to_json() for _ in range(2)
     ]
     assert outcomes[0] == outcomes[1]
 
@@ -231,25 +231,25 @@ def test_without_calibration_data_posits_are_judged_by_float32_and_scales_are_re
 ) -> None:
     config, graph = cnn
     bare = replace(config, data=replace(config.data, calibration=None))
-    bound, packed = arena_measures(graph, "m3", config.memory)
-    found = choose(bare, graph, None, None, bound, packed)
+    costs = Costs(graph, "m3", config.memory)
+    found = choose(bare, graph, None, None, costs)
     assert "no calibration data" in found.notes[-1]
     with pytest.raises(MinunError, match=r"family 'fixed' needs 'data.calibration'"):
-        choose(replace(bare, formats=Formats("fixed")), graph, None, None, bound, packed)
+        choose(replace(bare, formats=Formats("fixed")), graph, None, None, costs)
 
 
 def test_a_network_that_came_quantised_brings_its_own_scales_and_needs_no_calibration_data(
     cnn: tuple[ModelConfig, Graph],
 ) -> None:
     config, graph = cnn
-    bound, packed = arena_measures(graph, "m3", config.memory)
+    costs = Costs(graph, "m3", config.memory)
     wide = replace(config, formats=Formats("int8"), search=replace(config.search, ram=None))
-    own = choose(wide, graph, None, None, bound, packed).assignment
+    own = choose(wide, graph, None, None, costs).assignment
     bare = replace(wide, data=replace(config.data, calibration=None))
-    found = choose(bare, replace(graph, quantised=dict(own)), None, None, bound, packed)
+    found = choose(bare, replace(graph, quantised=dict(own)), None, None, costs)
     assert found.assignment == own
     with pytest.raises(MinunError, match=r"family 'int8' needs 'data.calibration'"):
-        choose(bare, replace(graph, quantised=dict(list(own.items())[1:])), None, None, bound, packed)
+        choose(bare, replace(graph, quantised=dict(list(own.items())[1:])), None, None, costs)
 
 
 def test_classes_are_those_of_the_scores_behind_an_argmax(cnn: tuple[ModelConfig, Graph]) -> None:
