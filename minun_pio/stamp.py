@@ -125,11 +125,10 @@ def _state(name: str) -> list[int] | None:
 
 
 def _version() -> str:
-    """The package's version; in a checkout also its newest file, so that work on the compiler is seen."""
-    package = os.path.dirname(os.path.abspath(__file__))
-    if not os.path.isdir(os.path.join(os.path.dirname(package), ".git")):
-        return __version__
-    newest, pending = 0, [package]
+    """The package's version and its sources' newest time, count and size: work on the compiler is seen, and so is
+    another one put in its place, in a checkout, a submodule, an unpacked archive or an installation alike."""
+    newest, count, size = 0, 0, 0
+    pending = [os.path.dirname(os.path.abspath(__file__))]
     while pending:
         with os.scandir(pending.pop()) as entries:
             for entry in entries:
@@ -137,5 +136,6 @@ def _version() -> str:
                     if entry.name != "__pycache__":
                         pending.append(entry.path)
                 elif entry.name.endswith(".py"):
-                    newest = max(newest, entry.stat().st_mtime_ns)
-    return f"{__version__}+{newest}"
+                    found = entry.stat()
+                    newest, count, size = max(newest, found.st_mtime_ns), count + 1, size + found.st_size
+    return f"{__version__}+{newest}-{count}-{size}"

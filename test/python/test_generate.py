@@ -84,6 +84,43 @@ def test_another_target_other_models_and_another_version_are_not_vouched_for(
     assert not vouched(project, path)
 
 
+def _git(folder: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("kind", ["worktree", "installation"])
+def test_another_compiler_of_the_same_version_is_noticed_where_git_is_a_file_and_where_it_is_not(
+    project: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    home = project / "first"
+    (home / "minun_pio" / "emit").mkdir(parents=True)
+    for name in ("stamp.py", "emit/write.py"):
+        (home / "minun_pio" / name).write_text("1")
+    if kind == "worktree":
+        _git(home, "init", "-q")
+        _git(home, "add", ".")
+        _git(home, "commit", "-q", "-m", "first")
+        _git(home, "worktree", "add", "-q", "../second")
+        home = project / "second"
+        assert (home / ".git").is_file()
+    monkeypatch.setattr("minun_pio.stamp.__file__", str(home / "minun_pio" / "stamp.py"))
+    source = home / "minun_pio" / "emit" / "write.py"
+    path = stamp(project)
+    assert vouched(project, path)
+    source.write_text("2")  # the same size, later
+    assert not vouched(project, path)
+    path = stamp(project)
+    source.write_text("22")
+    os.utime(source, (LONG_AGO, LONG_AGO))  # an archive's older file, of another size
+    os.utime(home / "minun_pio" / "stamp.py", (LONG_AGO, LONG_AGO))
+    assert not vouched(project, path)
+    path = stamp(project)
+    (home / "minun_pio" / "emit" / "empty.py").touch()
+    os.utime(home / "minun_pio" / "emit" / "empty.py", (LONG_AGO, LONG_AGO))
+    assert not vouched(project, path)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", "not json"])
 def test_a_damaged_stamp_is_no_stamp(project: Path, text: str) -> None:
     path = stamp(project)
