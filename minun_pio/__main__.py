@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m minun_pio` is `minun`."""
+"""`python -m minun_pio` is `minun`. In the syntax of Python 3.6, so that an older one says what is wrong."""
 
 import sys
+
+if sys.version_info < (3, 10):  # noqa: UP036
+    found = f"{sys.executable} is Python {sys.version_info[0]}.{sys.version_info[1]}"
+    sys.exit(f"minun: error: {found}, minun_pio needs 3.10 or newer [python.version]")
 
 try:
     from minun_pio.cli import main

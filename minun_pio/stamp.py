@@ -125,8 +125,8 @@ def _state(name: str) -> list[int] | None:
 
 
 def _version() -> str:
-    """The package's version and its sources' newest time, count and size: work on the compiler is seen, and so is
-    another one put in its place, in a checkout, a submodule, an unpacked archive or an installation alike."""
+    """The package's version and its sources' newest time, count and size: work on the compiler is seen, and
+    another one in its place too, be it in a checkout, a submodule, an archive or an installation."""
     newest, count, size = 0, 0, 0
     pending = [os.path.dirname(os.path.abspath(__file__))]
     while pending:
