@@ -2,13 +2,14 @@
 """Haunter beside its rivals on the classic models, all at the RAM that Shiftry comes out with.
 
     python benchmarks/search.py [--family posit] [--model protonn] [--samples 200] [--json]
-    python benchmarks/search.py --core avr --share 0.5    # half way from all low to all high
+    python benchmarks/search.py --core avr --share 0.5 --held 1000 --strategies haunter haunter-paper
 
-The first `--samples` samples are searched on, as many others are reported on. Shiftry runs first (it has no
-RAM limit, only its tolerance); its packed arena is the limit of the others, unless `--share` says how far it
-is from the arena with everything low to the arena with everything high. Models and data come from
-`shared/data` beside the checkout, or `--data`; they are not part of the project. Arena bytes are those of
-`--core`, the Cortex-M3 by default; `estimated_count` is `minun_pio.search.speed`'s, of one inference.
+The first `--samples` samples are searched on, the next `--held` (as many by default, fewer where there are
+not so many) are reported on. Shiftry runs first (it has no RAM limit, only its tolerance); its packed arena
+is the limit of the others. With `--share` the limit is this far from the arena with everything low to the
+arena with everything high, and only `--strategies` run. Models and data come from `shared/data` beside the
+checkout, or `--data`; they are not part of the project. Arena bytes are those of `--core`, the Cortex-M3 by
+default; `estimated_count` is `minun_pio.search.speed`'s, of one inference.
 """
 
 from __future__ import annotations
@@ -66,9 +67,21 @@ class Row:
     seconds: float
 
 
-def halves(model: Model, data: Path, count: int) -> tuple[Samples, Samples]:
+@dataclass(frozen=True)
+class Setting:
+    """`samples` are searched on, `held` others reported on; `share`: the module's docstring."""
+
+    family: str
+    samples: int
+    held: int
+    core: str
+    share: float | None
+    strategies: tuple[str, ...]
+
+
+def parts(model: Model, data: Path, count: int, held: int) -> tuple[Samples, Samples]:
     x, y = model.samples(data)
-    return Samples(x[:count], y[:count]), Samples(x[count : 2 * count], y[count : 2 * count])
+    return Samples(x[:count], y[:count]), Samples(x[count : count + held], y[count : count + held])
 
 
 def search(
@@ -80,27 +93,27 @@ def search(
     return outcome, time.perf_counter() - began
 
 
-def rows(
-    model: Model, family: str, data: Path, count: int, core: str = "m3", share: float | None = None
-) -> list[Row]:
-    """Shiftry, then the others at its RAM, or at the limit that `share` says."""
+def rows(model: Model, data: Path, setting: Setting) -> list[Row]:
+    """Shiftry, then the others at its RAM; or all of them at the limit that `share` says."""
     graph = network(model, data)
-    known, fresh = halves(model, data, count)
-    formats = Formats(family)
+    known, fresh = parts(model, data, setting.samples, setting.held)
+    formats, core = Formats(setting.family), setting.core
     space = space_of(graph, formats, profile(graph, known.x))
-    judge = SimulatedMeasure(graph, fresh, Costs(graph, "m3", Memory()))
-    free = Limits(soft=soft_limits(formats, None))
-    shiftry, seconds = search(graph, space, known, "shiftry", free, core)
-    limit = shiftry.ram_bytes
-    if share is not None:
-        costs = Costs(graph, core, Memory())
+    costs = Costs(graph, core, Memory())
+    judge = SimulatedMeasure(graph, fresh, costs)
+    soft = soft_limits(formats, None)
+    outcomes: dict[str, tuple[Outcome, float]] = {}
+    if setting.share is None:
+        outcomes["shiftry"] = search(graph, space, known, "shiftry", Limits(soft=soft), core)
+        limit = outcomes["shiftry"][0].ram_bytes
+    else:
         low, high = (costs.packed(rung.formats).ram for rung in (space.low[0], space.high[0]))
-        limit = int(low + share * (high - low))
-    outcomes: dict[str, tuple[Outcome, float]] = {"shiftry": (shiftry, seconds)}
-    for name in RIVALS:
-        limits = Limits(ram=limit, soft=free.soft)
-        outcomes[name] = search(graph, space, known, name, limits, core)
-    return [_row(model, family, space, judge, name, limit, *found) for name, found in outcomes.items()]
+        limit = int(low + setting.share * (high - low))
+    for name in setting.strategies:
+        outcomes[name] = search(graph, space, known, name, Limits(ram=limit, soft=soft), core)
+    return [
+        _row(model, setting.family, space, judge, name, limit, *found) for name, found in outcomes.items()
+    ]
 
 
 def _row(
@@ -157,6 +170,8 @@ def main() -> None:
     parser.add_argument("--family", choices=("posit", "fixed"), default="posit")
     parser.add_argument("--model", default="", help="only models whose name contains this")
     parser.add_argument("--samples", type=int, default=200)
+    parser.add_argument("--held", type=int, help="samples to report on; default: as many as --samples")
+    parser.add_argument("--strategies", nargs="+", choices=sorted(STRATEGIES), default=RIVALS)
     parser.add_argument("--core", choices=("avr", "m3", "m7"), default="m3")
     parser.add_argument("--share", type=float, help="the limit, from all low (0) to all high (1)")
     parser.add_argument("--data", type=Path, default=DATA)
@@ -164,13 +179,19 @@ def main() -> None:
     arguments = parser.parse_args()
     if not arguments.data.is_dir():
         sys.exit(f"no models and data at {arguments.data}; name their folder with --data")
+    setting = Setting(
+        family=arguments.family,
+        samples=arguments.samples,
+        held=arguments.held or arguments.samples,
+        core=arguments.core,
+        share=arguments.share,
+        strategies=tuple(arguments.strategies),
+    )
     found: list[Row] = []
     for model in MODELS:
         if arguments.model not in model.name:
             continue
-        made = rows(
-            *(model, arguments.family, arguments.data, arguments.samples, arguments.core, arguments.share)
-        )
+        made = rows(model, arguments.data, setting)
         found += made
         if not arguments.json:
             for row in made:

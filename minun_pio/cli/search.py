@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from tabulate import tabulate
@@ -12,6 +13,9 @@ from tabulate import tabulate
 from minun_pio.cli.target import board_options, target_of
 from minun_pio.config.model import STRATEGIES
 from minun_pio.heartbeat import heartbeat
+
+if TYPE_CHECKING:  # a search imports numpy; --help does not
+    from minun_pio.search.space import Limits, Outcome
 
 
 @click.command()
@@ -79,13 +83,13 @@ def search(
             outcome.ram_bytes,
             outcome.flash_bytes,
             f"{outcome.estimated_count:,}",
-            _fits(outcome.over),
+            _fits(outcome),
             outcome.evaluations,
         ]
         for outcome in outcomes
     ]
     word = "accuracy %" if all(outcome.labelled for outcome in outcomes) else "agreement %"
-    click.echo(f"{config.name} for {target.name}, on the calibration samples")
+    click.echo(f"{config.name} for {target.name}, on the calibration samples{_limits(outcomes[0].limits)}")
     headers = ["strategy", "formats", "high", word, "arena B", "flash B", f"about {unit}", "fits"]
     headers.append("simulations")
     right = ("left", "left", *["right"] * 5, "left", "right")
@@ -94,7 +98,14 @@ def search(
         click.echo(note)
 
 
-def _fits(over: tuple[int, int]) -> str:
-    """Of bytes of RAM and of flash over the limits."""
+def _limits(limits: Limits) -> str:
+    """What the model may use, the reserve for the rest of the firmware taken off."""
+    sizes = (("arena", limits.ram), ("flash", limits.flash))
+    known = [f"{what} {size} B" for what, size in sizes if size is not None]
+    return f"; within {' and '.join(known)}" if known else ""
+
+
+def _fits(outcome: Outcome) -> str:
+    over = outcome.limits.over(outcome.ram_bytes, outcome.flash_bytes)
     reasons = [f"{what} over by {by} B" for what, by in zip(("arena", "flash"), over, strict=True) if by]
     return f"no, {' and '.join(reasons)}" if reasons else "yes"

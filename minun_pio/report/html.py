@@ -115,14 +115,26 @@ def _search(search: Mapping[str, Any]) -> list[str]:
             len(c["promoted"]),
             c["ram_bytes"],
             c["flash_bytes"],
+            c.get("estimated_count"),
             None if c["accuracy"] is None else f"{100 * c['accuracy']:.2f} %",
         ]
         for c in candidates
     ]
-    head = ["candidate", "soft limit", "low", "high", "high groups", "arena B", "flash B", "accuracy"]
+    head = [
+        "candidate",
+        "soft limit",
+        "low",
+        "high",
+        "high groups",
+        "arena B",
+        "flash B",
+        "estimate",
+        "accuracy",
+    ]
     parts = [
         f"<h2>Search: {escape(search['strategy'])}</h2>",
-        f"<p>{search['evaluations']} evaluations. Greyed: over a limit.</p>",
+        f"<p>{search['evaluations']} evaluations. Greyed: over a limit. Estimates are cycles on AVR, "
+        "instructions elsewhere.</p>",
         table(head, rows, [k for k, c in enumerate(candidates) if not c["fits"]]),
     ]
     if search.get("heat"):

@@ -98,16 +98,19 @@ def trail(search: Mapping[str, Any]) -> list[str]:
     if not search:
         return []
     head = f"search: {search['strategy']}, {search['evaluations']} evaluations, {len(search['candidates'])} "
-    rows = [["origin", "soft limit", "formats", "high groups", "arena", "flash", "accuracy", "fits"]]
+    rows = [
+        ["origin", "soft limit", "formats", "high groups", "arena", "flash", "estimate", "accuracy", "fits"]
+    ]
     for c in search["candidates"]:
         accuracy = "-" if c["accuracy"] is None else f"{100 * c['accuracy']:.2f} %"
         soft = "-" if c["soft_limit"] is None else f"{c['soft_limit']:g}"
         formats = f"{c['low']} / {c['high']}"
         fits = "yes" if c["fits"] else "no"
         promoted, ram, flash = str(len(c["promoted"])), f"{c['ram_bytes']} B", f"{c['flash_bytes']} B"
-        rows.append([c["origin"], soft, formats, promoted, ram, flash, accuracy, fits])
+        count = f"{c['estimated_count']}" if "estimated_count" in c else "-"
+        rows.append([c["origin"], soft, formats, promoted, ram, flash, count, accuracy, fits])
     return [
-        f"{head}candidates, accuracies on the calibration samples",
+        f"{head}candidates, accuracies on the calibration samples, estimates in cycles (AVR) or instructions",
         *_columns(rows),
         *[f"note: {note}" for note in search.get("notes", ())],
     ]

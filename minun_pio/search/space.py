@@ -161,7 +161,7 @@ class Candidate:
 @dataclass(frozen=True)
 class Outcome:
     """The assignment chosen and how it came about. `fits` is False when no candidate met the limits: the
-    smallest one is returned, so that a build can say by how much it is over (`over`: bytes of RAM, of flash).
+    smallest one is returned, so that a build can say by how much it is over.
     `labelled` False: accuracies are agreement with float32."""
 
     strategy: str
@@ -178,7 +178,7 @@ class Outcome:
     evaluations: int = 0
     notes: tuple[str, ...] = field(default=())
     estimated_count: int = 0
-    over: tuple[int, int] = (0, 0)
+    limits: Limits = Limits()
     labelled: bool = True
 
     def to_json(self) -> dict[str, Any]:
@@ -191,8 +191,8 @@ class Outcome:
             "flash_bytes": self.flash_bytes,
             "estimated_count": self.estimated_count,
             "fits": self.fits,
-            "over_ram_bytes": self.over[0],
-            "over_flash_bytes": self.over[1],
+            "ram_limit_bytes": self.limits.ram,
+            "flash_limit_bytes": self.limits.flash,
             "low": self.low,
             "high": self.high,
             "promoted": list(self.promoted),

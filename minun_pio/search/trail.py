@@ -132,7 +132,7 @@ class Trail:
             evaluations=self.evaluations,
             notes=notes,
             estimated_count=chosen.estimated_count,
-            over=self._overrun(chosen),
+            limits=self.limits,
         )
 
     def _overrun(self, candidate: Candidate) -> tuple[int, int]:

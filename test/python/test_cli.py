@@ -187,7 +187,28 @@ def test_search_shows_strategies_side_by_side_within_the_limit_and_leaves_the_lo
         assert outcomes[name]["ram_bytes"] <= 1000
     assert outcomes["haunter"]["accuracy"] >= outcomes["uniform-low"]["accuracy"]
     assert outcomes["haunter"]["heat"]
+    assert outcomes["haunter"]["ram_limit_bytes"] == 1000
     assert (digits / "cnn" / "model.lock.json").read_bytes() == lock
+
+
+def test_search_says_what_it_counts_within_which_limits_and_by_how_much_it_is_over(digits: Path) -> None:
+    flags = ("search", "protonn/model.yaml", "--core", "avr", "--ram", "2048", "--flash", "20000")
+    text = minun(digits, *flags, "--limit", "100", "--trail")
+    assert "protonn for avr, on the calibration samples; within arena 100 B and flash 13404 B" in text
+    outcome = minun_json(digits, *flags, "--limit", "100")["outcomes"][0]
+    over_ram, over_flash = outcome["ram_bytes"] - 100, outcome["flash_bytes"] - 13404
+    assert f"no, arena over by {over_ram} B and flash over by {over_flash} B" in text
+    assert "about cycles" in text
+    assert f"flash {outcome['flash_bytes']} B, about {outcome['estimated_count']:,} cycles" in text
+
+
+def test_without_labels_search_and_evaluate_say_agreement_and_which_samples(digits: Path) -> None:
+    bare = digits / "cnn" / "bare.yaml"
+    bare.write_text("name: bare\nsource: {onnx: cnn.onnx}\nsearch: uniform-low\n")
+    assert "agreement %" in minun(digits, "search", "cnn/bare.yaml", "--board", "due")
+    told = minun(digits, "evaluate", "cnn/bare.yaml", "--board", "due")
+    assert "bare for due: 64 random samples: no 'data' in model.yaml" in told
+    assert "agreement %" in told
 
 
 def test_report_tells_formats_arena_and_trail(digits: Path, tmp_path: Path) -> None:
