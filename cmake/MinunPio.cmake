@@ -9,6 +9,10 @@
 
 function(minun_add_models target)
   get_filename_component(MINUN_ROOT "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/.." ABSOLUTE)
+  set(home "${MINUN_ROOT}")
+  if(NOT IS_DIRECTORY "${home}/minun_pio")  # <packages>/minun_pio/library of an installed package
+    get_filename_component(home "${MINUN_ROOT}/../.." ABSOLUTE)
+  endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "BOARD;CORE;RAM;FLASH" "MODELS")
   if(NOT arg_MODELS OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "minun_add_models(${target}): expected MODELS <model.yaml>..., found '${arg_UNPARSED_ARGUMENTS}'")
@@ -33,7 +37,7 @@ function(minun_add_models target)
   endforeach()
 
   execute_process(
-    COMMAND "${CMAKE_COMMAND}" -E env "PYTHONPATH=${MINUN_ROOT}" "${MINUN_PYTHON}" -m minun_pio build ${models}
+    COMMAND "${CMAKE_COMMAND}" -E env "PYTHONPATH=${home}" "${MINUN_PYTHON}" -m minun_pio build ${models}
             ${options} --json
     WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
     OUTPUT_VARIABLE output

@@ -20,6 +20,7 @@ COMMANDS = {
     "report": "Show what was decided for a model and why.",
     "collect": "Run samples on a board and compare its answers.",
     "boards": "List known boards; start and stop virtual ones.",
+    "where": "Print where the headers, the CMake function and the PlatformIO library lie.",
 }
 
 
