@@ -2,11 +2,9 @@
 // Counts timer 1's overflows for minun/timer.h. In assembly so that its cycles are known: 28, and minun/timer.h takes
 // them (with 7 for getting here) off the count. Linked only into a firmware that uses minun::BoardClock.
 #if defined(__AVR__)
-#include <avr/interrupt.h>
-#include <avr/io.h>
-#include <stdint.h>
+#include "minun/timer.h"
 
-#if defined(TCNT1)
+#if defined(MINUN_AVR_TIMER1)
 
 extern "C" {
 volatile uint16_t minun_timer1_overflows;

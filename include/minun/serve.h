@@ -34,7 +34,7 @@ struct ArduinoPort {
 };
 #endif
 
-#if defined(__AVR__) && defined(UDR0)
+#if defined(__AVR__) && defined(UDR0) && defined(UBRR0) && defined(U2X0) && defined(UCSZ01)
 // The UART itself, without interrupts and buffers: Serial would cost 1 KB of flash and 175 B of RAM more.
 struct BoardPort {
   enum { kPatience = 800 };  // about five bytes' time

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stack's high-water mark: the free RAM between the heap and the stack pointer is painted, and later searched for
-// the lowest byte that changed. Where it is not known how a board lays out its stack, all of this says 0.
+// the lowest byte that changed. What is on the heap by then is left alone. Where it is not known how a board lays out
+// its stack, all of this says 0.
 #ifndef MINUN_STACK_H
 #define MINUN_STACK_H
 
@@ -15,15 +16,16 @@ extern "C" {
 extern char __heap_start;
 extern char* __brkval __attribute__((weak));  // there only in a firmware that has a heap
 }
-#elif defined(MINUN_VIRTUAL_ARM) || defined(ARDUINO_ARCH_STM32)
+#elif defined(MINUN_VIRTUAL_ARM) || defined(ARDUINO_ARCH_STM32) || defined(ARDUINO_ARCH_SAM)
+#define MINUN_NEWLIB_STACK 1  // the heap grows from _end up to the break, the stack from _estack down
 extern "C" {
 extern char _end;
 extern char _estack;
-}
-#elif defined(ARDUINO_ARCH_SAM)
-extern "C" {
+#if defined(ARDUINO_ARCH_SAM)
 extern char _sstack;
-extern char _estack;
+#endif
+// newlib's _sbrk by a name of its own, so that no other declaration is in its way; there only in a firmware with a heap.
+char* minun_break(ptrdiff_t more) __asm__("_sbrk") __attribute__((weak));
 }
 #endif
 
@@ -32,25 +34,32 @@ namespace minun {
 const uint8_t kStackPaint = 0xC5;
 
 // The lowest byte the stack may reach, and the end (one past the highest); equal where they are not known.
-inline uint8_t* stack_low() {
+inline uint8_t* stack_end() {
 #if defined(__AVR__)
-  char* low = &__heap_start;
-  if (&__brkval != 0 && __brkval != 0) low = __brkval;
-  return reinterpret_cast<uint8_t*>(low);
-#elif defined(MINUN_VIRTUAL_ARM) || defined(ARDUINO_ARCH_STM32)
-  return reinterpret_cast<uint8_t*>(&_end);
-#elif defined(ARDUINO_ARCH_SAM)
-  return reinterpret_cast<uint8_t*>(&_sstack);
+  return reinterpret_cast<uint8_t*>(RAMEND + 1);
+#elif defined(MINUN_NEWLIB_STACK)
+  return reinterpret_cast<uint8_t*>(&_estack);
 #else
   return 0;
 #endif
 }
 
-inline uint8_t* stack_end() {
+inline uint8_t* stack_low() {
 #if defined(__AVR__)
-  return reinterpret_cast<uint8_t*>(RAMEND + 1);
-#elif defined(MINUN_VIRTUAL_ARM) || defined(ARDUINO_ARCH_STM32) || defined(ARDUINO_ARCH_SAM)
-  return reinterpret_cast<uint8_t*>(&_estack);
+  char* low = &__heap_start;
+  if (&__brkval != 0 && __brkval != 0) low = __brkval;
+  return reinterpret_cast<uint8_t*>(low);
+#elif defined(MINUN_NEWLIB_STACK)
+  const uintptr_t end = reinterpret_cast<uintptr_t>(&_estack);
+  uintptr_t low = reinterpret_cast<uintptr_t>(&_end);
+#if defined(ARDUINO_ARCH_SAM)
+  if (low >= end) return reinterpret_cast<uint8_t*>(&_sstack);  // a core that puts the heap above the stack
+#endif
+  if (&minun_break != 0) {
+    const uintptr_t heap_end = reinterpret_cast<uintptr_t>(minun_break(0));
+    if (heap_end > low && heap_end <= end) low = heap_end;  // else there is no heap, or not here
+  }
+  return reinterpret_cast<uint8_t*>(low);
 #else
   return 0;
 #endif

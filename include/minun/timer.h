@@ -11,9 +11,16 @@
 #if defined(__AVR__)
 #include <avr/interrupt.h>
 #include <avr/io.h>
-#elif defined(MINUN_NATIVE)
+// A timer 1 of 16 bits with these registers: not an ATmega8's (TIMSK), an ATtiny85's (8 bits) or a megaAVR-0's.
+#if defined(TCNT1) && defined(TCCR1A) && defined(TCCR1B) && defined(TIFR1) && defined(TIMSK0) && defined(TIMSK1) && \
+    defined(TIMER1_OVF_vect)
+#define MINUN_AVR_TIMER1 1
+#endif
+#endif
+
+#if defined(MINUN_NATIVE)
 #include <time.h>
-#elif defined(ARDUINO) && !defined(__ARM_ARCH_7M__) && !defined(__ARM_ARCH_7EM__)
+#elif defined(ARDUINO) && !defined(MINUN_AVR_TIMER1) && !defined(__ARM_ARCH_7M__) && !defined(__ARM_ARCH_7EM__)
 #include <Arduino.h>
 #endif
 
@@ -38,7 +45,7 @@ struct NoClock {
   static uint32_t stop() { return 0; }
 };
 
-#if defined(__AVR__) && defined(TCNT1)
+#if defined(MINUN_AVR_TIMER1)
 
 // Timer 1 at the CPU's clock; src/timer_avr.cpp counts its overflows, and what that costs is taken off again. Timer
 // 0's interrupt (millis) is off meanwhile. A firmware that needs timer 1 for itself uses NoClock.

@@ -43,6 +43,10 @@ _CASES = {
     ),
     "leonardo": ("avr-g++", "-mmcu=atmega32u4 -DARDUINO=10808 -DARDUINO_ARCH_AVR -DF_CPU=16000000L"),
     "mega": ("avr-g++", "-mmcu=atmega2560 -DARDUINO=10808 -DARDUINO_ARCH_AVR -DF_CPU=16000000L"),
+    "atmega8": ("avr-g++", "-mmcu=atmega8 -DARDUINO=10808 -DARDUINO_ARCH_AVR -DF_CPU=16000000L"),
+    "atmega128": ("avr-g++", "-mmcu=atmega128 -DARDUINO=10808 -DARDUINO_ARCH_AVR -DF_CPU=16000000L"),
+    "attiny85": ("avr-g++", "-mmcu=attiny85 -DARDUINO=10808 -DARDUINO_ARCH_AVR -DF_CPU=8000000L"),
+    "attiny4313": ("avr-g++", "-mmcu=attiny4313 -DARDUINO=10808 -DARDUINO_ARCH_AVR -DF_CPU=8000000L"),
     "due": ("arm-none-eabi-g++", "-mcpu=cortex-m3 -mthumb -DARDUINO=10808 -DARDUINO_ARCH_SAM"),
     "stm32": ("arm-none-eabi-g++", "-mcpu=cortex-m7 -mthumb -DARDUINO=10808 -DARDUINO_ARCH_STM32"),
     "zero": ("arm-none-eabi-g++", "-mcpu=cortex-m0plus -mthumb -DARDUINO=10808 -DARDUINO_ARCH_SAMD"),
@@ -75,3 +79,19 @@ def test_without_a_known_port_serve_says_what_to_do(tmp_path: Path) -> None:
 
     with pytest.raises(CompileError, match="write a Port"):
         run_tool(["g++", "-std=c++11", f"-I{ROOT / 'include'}", "-c", str(tmp_path / "firmware.cpp")], "it")
+
+
+@pytest.mark.parametrize(
+    ("mcu", "clock"), [("atmega328p", "kAvrTimerCycles"), ("atmega8", "kNoClock"), ("attiny85", "kNoClock")]
+)
+def test_an_avr_without_the_16_bit_timer_of_the_uno_is_timed_otherwise(
+    tmp_path: Path, mcu: str, clock: str
+) -> None:
+    if shutil.which("avr-g++") is None:
+        pytest.skip("avr-g++ not installed")
+    (tmp_path / "clock.cpp").write_text(
+        '#include "minun/timer.h"\n'
+        f'static_assert(static_cast<int>(minun::BoardClock::kKind) == minun::{clock}, "the clock");\n'
+    )
+    command = ["avr-g++", "-std=c++11", f"-mmcu={mcu}", "-fsyntax-only", f"-I{ROOT / 'include'}"]
+    run_tool([*command, str(tmp_path / "clock.cpp")], mcu)
