@@ -4,6 +4,10 @@
 #ifndef MINUN_PLATFORM_H
 #define MINUN_PLATFORM_H
 
+#if !defined(__GNUC__) && !defined(__clang__)
+#error "minun needs g++ or clang++ (GNU attributes and assembly); on Windows: MinGW-w64 or clang, not MSVC"
+#endif
+
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -42,12 +42,12 @@ def build(
     folder = (out or Path("generated")).absolute()
     generation = generate(paths, target, folder, renew=renew, say=lambda line: click.echo(line, err=True))
     if as_json:
-        outputs = [str(path) for path in generation.outputs]
+        outputs = [path.as_posix() for path in generation.outputs]  # CMake wants / on every system
         result = {
             "target": target.key,
             "lines": list(generation.lines),
             "outputs": outputs,
-            "inputs": [str(path) for path in generation.inputs if path.is_file()],
+            "inputs": [path.as_posix() for path in generation.inputs if path.is_file()],
             "written": generation.written,
         }
         click.echo(json.dumps(result, indent=1))

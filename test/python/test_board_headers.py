@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,18 @@ def test_a_firmware_with_the_link_compiles_without_a_warning(
     command += [f"-I{ROOT / 'include'}", f"-I{ROOT / 'virtual' / 'support'}", f"-I{tmp_path}"]
     for source in (tmp_path / "firmware.cpp", ROOT / "src" / "timer_avr.cpp"):
         run_tool([*command, "-c", str(source), "-o", str(tmp_path / "out.o")], source.name)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+@pytest.mark.parametrize("header", sorted(path.name for path in (ROOT / "include" / "minun").glob("*.h")))
+def test_a_compiler_without_gnu_extensions_is_refused_before_anything_else(header: str) -> None:
+    command = ("g++", "-std=c++11", "-U__GNUC__", "-D_MSC_VER=1944", "-fmax-errors=1", "-fsyntax-only")
+    command = (*command, f"-I{ROOT}/include", "-x", "c++", str(ROOT / "include" / "minun" / header))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "platform.h" in done.stderr:
+        assert 'error: #error "minun needs g++ or clang++ ' in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr  # nothing in it is GNU's
 
 
 def test_without_a_known_port_serve_says_what_to_do(tmp_path: Path) -> None:

@@ -8,10 +8,13 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+from importlib import import_module
+from pathlib import Path, PureWindowsPath
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits"
@@ -307,6 +310,19 @@ def test_boards_are_listed(tmp_path: Path) -> None:
     found = {row["board"]: row for row in minun_json(tmp_path, "boards")}
     assert found["uno"]["ram_bytes"] == 2048
     assert minun_json(tmp_path, "boards", "stop") == {"stopped": []}
+
+
+def test_paths_for_cmake_have_slashes_on_windows_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class File(PureWindowsPath):
+        def is_file(self) -> bool:
+            return True
+
+    outputs, inputs = (File("C:\\Users\\me\\out\\cnn.cpp"),), (File("C:\\Users\\me\\model.yaml"),)
+    made = SimpleNamespace(outputs=outputs, inputs=inputs, lines=(), written=True)
+    module = import_module("minun_pio.cli.build")
+    monkeypatch.setattr(module, "generate", lambda *_, **__: made)
+    told = json.loads(CliRunner().invoke(module.build, ["--json"]).stdout)
+    assert (told["outputs"], told["inputs"]) == (["C:/Users/me/out/cnn.cpp"], ["C:/Users/me/model.yaml"])
 
 
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
