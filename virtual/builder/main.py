@@ -13,6 +13,18 @@ board = env.BoardConfig()
 toolchain = board.get("build.toolchain")
 prefix = {"avr": "avr-", "arm": "arm-none-eabi-", "host": ""}[toolchain]
 
+
+def refuse(line):
+    sys.stderr.write(f"Error: {line}\n")
+    env.Exit(1)
+
+
+if not sys.platform.startswith("linux"):
+    refuse("virtual boards, native too, run on Linux only; name the environment of a board: pio run -e due")
+for tool in (prefix + "g++", prefix + "gcc-ar"):
+    if not env.WhereIs(tool):
+        refuse(f"'{tool}' is not installed; run: make setup")
+
 env.Replace(
     AR=prefix + "gcc-ar",
     AS=prefix + "as",
