@@ -7,6 +7,7 @@
 
 #include "minun/arithmetic.h"
 #include "minun/flash.h"
+#include "minun/io.h"
 #include "minun/raster.h"
 
 namespace minun {
@@ -125,28 +126,12 @@ void convert_to_affine(const typename In::Code* in, typename Out::Code* out, int
   }
 }
 
-// float to affine: float32 division by the scale, halves away from zero (AffineQuantize).
+// float to affine, as at a network's edge (AffineQuantize).
 template <class Out, class In, class Where, bool kReverse = false>
 void quantise(const typename In::Code* in, typename Out::Code* out, int32_t count, float scale, int32_t zero_point) {
   typedef Raster<kReverse> Turn;
   for (int32_t i = Turn::first(count); Turn::within(i, count); i += Turn::kStep) {
-    const float scaled = rounded(In::to_float(Where::load(in + i)) / scale);
-    int32_t steps;
-    if (scaled != scaled) {
-      out[i] = static_cast<typename Out::Code>(zero_point);
-      continue;
-    }
-    if (scaled >= 1048576.0f) {
-      steps = INT32_C(1) << 20;
-    } else if (scaled <= -1048576.0f) {
-      steps = -(INT32_C(1) << 20);
-    } else {
-      steps = static_cast<int32_t>(scaled);  // toward zero
-      const float rest = scaled - static_cast<float>(steps);
-      if (rest >= 0.5f) ++steps;
-      if (rest <= -0.5f) --steps;
-    }
-    out[i] = detail::place_code<Out>(zero_point + steps);
+    out[i] = encode_affine<Out::kBits>(In::to_float(Where::load(in + i)), scale, zero_point);
   }
 }
 

@@ -13,11 +13,9 @@ namespace minun {
 
 namespace detail {
 
-// 2^exponent, 0 or infinity where a float ends.
+// 2^exponent up to 2^127; 0 for what is no normal float.
 MINUN_INLINE float power_of_two(int exponent) {
-  if (exponent > 127) return float_of(0x7F800000u);
-  if (exponent >= -126) return float_of(static_cast<uint32_t>(exponent + 127) << 23);
-  return exponent < -149 ? 0.0f : float_of(UINT32_C(1) << (exponent + 149));
+  return exponent < -126 ? 0.0f : float_of(static_cast<uint32_t>(exponent + 127) << 23);
 }
 
 }  // namespace detail
@@ -46,7 +44,8 @@ struct FloatEdge {
   static float decode(Code code) {
     if (Format::is_nar(code)) return detail::float_of(0x7FC00000u);
     const Decoded found = Format::decode(code);
-    // in two steps, so that no power on the way leaves float's range
+    // in two steps, so that no power on the way leaves float's range (below 2^-252 the value is 0 anyway)
+    static_assert(Format::kMaxExponent <= 2 * 127, "numbers beyond the square of a float's largest");
     const int half = found.exponent / 2;
     return static_cast<float>(found.mantissa) * detail::power_of_two(half) *
            detail::power_of_two(found.exponent - half);
@@ -71,33 +70,58 @@ struct FloatEdge<BFloat16> {
   static float decode(uint16_t code) { return BFloat16::to_float(code); }
 };
 
-// Indices are themselves; a float is cut to its integer.
+// Indices are themselves; a float is cut to its integer and saturates, NaN is 0.
 template <>
 struct FloatEdge<Index32> {
-  static int32_t encode(float value) { return static_cast<int32_t>(value); }
+  static int32_t encode(float value) {
+    if (value != value) return 0;
+    if (value >= 2147483648.0f) return INT32_MAX;
+    return value < -2147483648.0f ? INT32_MIN : static_cast<int32_t>(value);
+  }
   static float decode(int32_t code) { return static_cast<float>(code); }
 };
 
-// code = value / scale + zero_point, half away from zero, saturated (TensorFlow Lite's quantiser).
+namespace detail {
+
+// Codes less their zero point, with room to saturate.
+template <bool Wide>
+struct AffineSteps {
+  typedef int32_t Type;
+  static MINUN_INLINE float limit() { return 131072.0f; }
+};
+template <>
+struct AffineSteps<true> {
+  typedef int64_t Type;
+  static MINUN_INLINE float limit() { return 8589934592.0f; }
+};
+
+}  // namespace detail
+
+// code = value / scale + zero_point: divided in float32, half away from zero, saturated; NaN is the zero point
+// (TensorFlow Lite's quantiser, AffineQuantize).
 template <int Bits>
 inline typename Affine<Bits>::Code encode_affine(float value, float scale, int32_t zero_point) {
-  typedef typename Affine<Bits>::Code Code;
-  const float scaled = value / scale;
-  const float low = static_cast<float>(Affine<Bits>::kMinCode), high = static_cast<float>(Affine<Bits>::kMaxCode);
-  if (!(scaled > -16777216.0f)) return static_cast<Code>(Affine<Bits>::kMinCode);  // also NaN
-  if (scaled > 16777216.0f) return static_cast<Code>(Affine<Bits>::kMaxCode);
-  int32_t whole = static_cast<int32_t>(scaled);  // towards zero
-  const float rest = scaled - static_cast<float>(whole);
-  if (rest >= 0.5f) ++whole;
-  if (rest <= -0.5f) --whole;
-  const int32_t code = whole + zero_point;
-  if (static_cast<float>(code) < low) return static_cast<Code>(Affine<Bits>::kMinCode);
-  if (static_cast<float>(code) > high) return static_cast<Code>(Affine<Bits>::kMaxCode);
-  return static_cast<Code>(code);
+  typedef Affine<Bits> Out;
+  typedef typename Out::Code Code;
+  typedef detail::AffineSteps<(Bits > 16)> Steps;
+  const float scaled = rounded(value / scale);
+  if (scaled != scaled) return static_cast<Code>(zero_point);
+  if (scaled >= Steps::limit()) return static_cast<Code>(Out::kMaxCode);
+  if (scaled <= -Steps::limit()) return static_cast<Code>(Out::kMinCode);
+  typename Steps::Type steps = static_cast<typename Steps::Type>(scaled);  // toward zero
+  const float rest = scaled - static_cast<float>(steps);
+  if (rest >= 0.5f) ++steps;
+  if (rest <= -0.5f) --steps;
+  steps += zero_point;
+  if (steps < Out::kMinCode) return static_cast<Code>(Out::kMinCode);
+  return steps > Out::kMaxCode ? static_cast<Code>(Out::kMaxCode) : static_cast<Code>(steps);
 }
 
-inline float decode_affine(int32_t code, float scale, int32_t zero_point) {
-  return static_cast<float>(code - zero_point) * scale;
+// (code - zero_point) * scale in float32.
+template <class Code>
+inline float decode_affine(Code code, float scale, int32_t zero_point) {
+  typedef typename detail::AffineSteps<(sizeof(Code) > 2)>::Type Steps;
+  return static_cast<float>(static_cast<Steps>(code) - zero_point) * scale;
 }
 
 }  // namespace minun

@@ -97,7 +97,7 @@ class _Lowering:
                 ctype=code_type(fmt),
                 code_bytes=width,
                 offset_bytes=end,
-                scale=fmt.scale if isinstance(fmt, Affine) else 0.0,
+                scale=float(np.float32(fmt.scale)) if isinstance(fmt, Affine) else 0.0,
                 zero_point=fmt.zero_point if isinstance(fmt, Affine) else 0,
             )
             end += ports[key].bytes

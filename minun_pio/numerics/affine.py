@@ -2,8 +2,9 @@
 """Affine integers as TensorFlow Lite defines them: value = (code - zero_point) * scale.
 
 int8 and int16 tensors have one scale, weights may have one per output channel (`axis`), biases are int32
-with zero point 0. Encoding rounds half away from zero and saturates, as TensorFlow Lite's quantiser does;
-NaN becomes 0.
+with zero point 0. Encoding rounds half away from zero and saturates; NaN becomes the zero point. `encode`
+divides in float64 and is for constants: codes that a file came with are found again from their values. What
+enters a network as float32 is divided in float32, as TensorFlow Lite's quantiser does (`exact.convert`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from minun_pio.numerics.format import Codes, Values, signed_storage
 
 @dataclass(frozen=True)
 class Affine:
-    """`width` 8, 16 or 32; `scales` has one entry, or one per index of `axis`."""
+    """`width` 8, 16, 32 or 64 (biases); `scales` has one entry, or one per index of `axis`."""
 
     width: int
     scales: tuple[float, ...]
@@ -29,8 +30,10 @@ class Affine:
     narrow: bool = False  # weights: -127 to 127 only
 
     def __post_init__(self) -> None:
-        if self.width not in (8, 16, 32):
-            raise MinunError("format.affine", f"an affine width of {self.width} found, 8, 16 or 32 expected")
+        if self.width not in (8, 16, 32, 64):
+            raise MinunError(
+                "format.affine", f"an affine width of {self.width} found, 8, 16, 32 or 64 expected"
+            )
         if not self.scales or (len(self.scales) > 1 and self.axis is None):
             raise MinunError(
                 "format.affine", f"{len(self.scales)} scales and no axis found, one scale expected"

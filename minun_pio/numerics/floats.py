@@ -49,8 +49,10 @@ class Float16(_FloatFormat):
     cpp = "minun::Float16"
 
     def encode(self, values: NDArray[Any]) -> Codes:
-        with np.errstate(over="ignore"):
-            return np.asarray(values).astype(np.float16).view(np.uint16)
+        """NaN keeps its sign and loses its payload, as on the device."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            codes: Codes = np.asarray(values).astype(np.float16).view(np.uint16)
+        return np.where((codes & 0x7FFF) > 0x7C00, codes & 0x8000 | np.uint16(0x7E00), codes)
 
     def decode(self, codes: Codes) -> Values:
         with np.errstate(invalid="ignore"):

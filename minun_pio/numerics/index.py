@@ -37,7 +37,10 @@ class Index32:
         return "minun::Index32"
 
     def encode(self, values: NDArray[Any]) -> Codes:
-        result: Codes = np.clip(np.rint(np.asarray(values)), -(2.0**31), 2.0**31 - 1).astype(np.int32)
+        """Numbers are cut to integers, toward zero, and saturate; NaN is 0."""
+        with np.errstate(invalid="ignore"):  # signalling NaNs
+            whole = np.clip(np.trunc(np.asarray(values).astype(np.float64)), -(2.0**31), 2.0**31 - 1)
+        result: Codes = np.where(np.isnan(whole), 0.0, whole).astype(np.int32)
         return result
 
     def decode(self, codes: Codes) -> Values:

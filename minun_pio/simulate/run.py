@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minun_pio.ir import Graph, Node
+from minun_pio.numerics import exact
+from minun_pio.numerics.floats import Float32
 from minun_pio.numerics.format import Codes, Format
-from minun_pio.simulate.assign import Assignment, index_tensors, operator_of, scoped_tensors
+from minun_pio.simulate.assign import Assignment, operator_of, scoped_tensors
 from minun_pio.simulate.interpret import interpret
 from minun_pio.simulate.legalise import Legal, legalise
 from minun_pio.simulate.reference import CHUNK_BYTES, Inputs, chunks, named_inputs
@@ -57,15 +59,19 @@ def run(
 
 
 def encode_inputs(graph: Graph, formats: Mapping[str, Format], inputs: Inputs) -> dict[str, Codes]:
-    """The batch in the formats of the graph's inputs."""
-    indices = index_tensors(graph)
-    result: dict[str, Codes] = {}
-    for name, values in named_inputs(graph, inputs).items():
-        if name in indices:
-            result[name] = values.astype(np.int32)
-        else:
-            result[name] = formats[name].encode(values.astype(np.float64))
-    return result
+    """The batch in the formats of the graph's inputs: the codes that a sketch's `encode_input` gives."""
+    return {name: from_floats(values, formats[name]) for name, values in named_inputs(graph, inputs).items()}
+
+
+def from_floats(values: Array, fmt: Format) -> Codes:
+    """Real numbers as a board takes them (`io.h`): float32, then one rounding; affine formats divide in
+    float32. Indices are cut to integers.
+    """
+    if fmt.family == "index":
+        return fmt.encode(values)
+    with np.errstate(over="ignore"):
+        single = np.asarray(values).astype(np.float32)
+    return exact.convert(single, Float32(), fmt)
 
 
 def run_codes(

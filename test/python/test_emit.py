@@ -34,8 +34,6 @@ from minun_pio.emit.text import comment, literal, table
 from minun_pio.emit.write import write, write_shared
 from minun_pio.errors import MinunError
 from minun_pio.ir import Graph, Node
-from minun_pio.numerics.fixed import Fixed
-from minun_pio.numerics.floats import BFloat16, Float16, Float32
 from minun_pio.numerics.posit import Posit
 from minun_pio.simulate.assign import uniform
 
@@ -218,61 +216,3 @@ def test_an_arena_too_small_or_askew_is_refused(tmp_path: Path):
     binary = str(tmp_path / "check")
     subprocess.run(["g++", *STRICT, "-I", str(INCLUDE), *sources, "-o", binary], check=True)
     assert subprocess.run([binary]).returncode == 0
-
-
-EDGE_FORMATS = [
-    Posit(8, 0),
-    Posit(8, 2),
-    Posit(16, 1),
-    Posit(16, 2),
-    Posit(32, 2),
-    Fixed(8, -4),
-    Fixed(16, -12),
-]
-EDGE_FORMATS += [Float32(), Float16(), BFloat16()]
-
-
-def test_a_float_at_the_edge_becomes_the_hosts_code_and_back(tmp_path: Path):
-    rng = np.random.default_rng(2)
-    values = np.concatenate(
-        [
-            rng.normal(size=400),
-            np.ldexp(rng.normal(size=800), rng.integers(-140, 127, size=800)),
-            np.array([0.0, -0.0, 1.0, -1.0, 0.5, 3.0e38, -3.0e38, 1e-45, -1e-45, 7.9999, 8.0]),
-            np.arange(-130, 130) / 32.0,
-        ]
-    ).astype(np.float32)
-    cases = "\n".join(f"  edge<{f.cpp}>(values);" for f in EDGE_FORMATS)
-    (tmp_path / "edge.cpp").write_text(
-        "#include <stdio.h>\n"
-        '#include "minun/io.h"\n'
-        f"static const int kCount = {values.size};\n"
-        "template <class F> void edge(const float* values) {\n"
-        "  for (int i = 0; i < kCount; ++i) {\n"
-        "    const typename F::Code code = minun::FloatEdge<F>::encode(values[i]);\n"
-        "    const float back = minun::FloatEdge<F>::decode(code);\n"
-        "    fwrite(&code, sizeof code, 1, stdout);\n"
-        "    fwrite(&back, sizeof back, 1, stdout);\n"
-        "  }\n"
-        "}\n"
-        "int main() {\n"
-        "  static float values[kCount];\n"
-        "  if (fread(values, sizeof values, 1, stdin) != 1) return 1;\n"
-        f"{cases}\n"
-        "  return 0;\n"
-        "}\n"
-    )
-    binary = tmp_path / "edge"
-    options = [*STRICT, "-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all", "-I", str(INCLUDE)]
-    subprocess.run(["g++", *options, str(tmp_path / "edge.cpp"), "-o", str(binary)], check=True)
-    answer = subprocess.run([binary], input=values.tobytes(), capture_output=True, check=True).stdout
-    at = 0
-    for fmt in EDGE_FORMATS:
-        kind = np.dtype([("code", fmt.storage), ("back", np.float32)])
-        found = np.frombuffer(answer, kind, values.size, at)
-        at += values.size * kind.itemsize
-        expected = fmt.encode(values.astype(np.float64))
-        assert np.array_equal(found["code"], expected), fmt.name
-        decoded = fmt.decode(expected).astype(np.float32)
-        assert np.array_equal(found["back"], decoded), fmt.name
-    assert at == len(answer)
