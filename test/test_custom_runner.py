@@ -7,6 +7,7 @@ A project of your own needs this file and test_board/firmware.cpp (which is empt
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from platformio.public import TestCase, TestRunnerBase, TestStatus
 from platformio.test.exception import UnitTestSuiteError
 
 
-def _find_minun(project: Path) -> None:
+def _find_minun(libraries: Path) -> None:
     """Makes minun_pio importable: installed, from the repository, or from the project's libraries."""
     try:
         import minun_pio  # noqa: F401
@@ -25,12 +26,19 @@ def _find_minun(project: Path) -> None:
     except ImportError:
         pass
     here = Path(__file__).resolve()
-    places = [here.parents[1], here.parents[2], *project.glob(".pio/libdeps/*/*")]
+    places = [here.parents[1], here.parents[2], *libraries.glob("*/*")]
+    for link in libraries.glob("*/*.pio-link"):  # what PlatformIO notes of symlink://
+        noted = json.loads(link.read_text(encoding="utf-8"))
+        place = Path(noted["cwd"], noted["spec"]["uri"].partition("://")[2]).resolve()
+        places += [place, place.parent.parent]  # a checkout; minun_pio/library of an installed package
     for place in places:
         if (place / "minun_pio" / "__init__.py").is_file():
-            sys.path.insert(0, str(place))
+            sys.path.append(str(place))
             return
-    raise UnitTestSuiteError("the Python package minun_pio was not found; run: pip install minun_pio")
+    raise UnitTestSuiteError(
+        "the Python package minun_pio was not found; install it from its repository: "
+        f'"{sys.executable}" -m pip install <its folder or git address>'
+    )
 
 
 class CustomTestRunner(TestRunnerBase):
@@ -39,7 +47,7 @@ class CustomTestRunner(TestRunnerBase):
             return
         click.secho("Testing...", bold=True)
         project = Path(self.project_config.path).resolve().parent
-        _find_minun(project)
+        _find_minun(project / Path(self.project_config.get("platformio", "libdeps_dir")))
         from minun_pio.board import virtual
         from minun_pio.board.checks import run_checks
         from minun_pio.board.vectors import read

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
+import sys
 import xml.etree.ElementTree as ElementTree
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,39 @@ def _vectors(build_hash: int = 0x12345678, wrong: int = 0, arena_bytes: int = 16
     inputs = [bytes([0, 1, 2, 3, 4, 5, 6, k]) for k in range(4)]
     outputs = [struct.pack("<hH", sum(sample) + wrong, 0) for sample in inputs]
     return vectors("toy", build_hash, arena_bytes, inputs, outputs)
+
+
+@pytest.mark.parametrize("way", ["copy", "checkout", "installed", "none"])
+def test_the_runner_finds_minun_wherever_the_project_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    pytest.importorskip("platformio", reason="the runner is PlatformIO's; run: make setup")
+    runner = tmp_path / "project" / "test" / "test_custom_runner.py"
+    runner.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "test" / "test_custom_runner.py", runner)
+    libraries = tmp_path / "project" / ".pio" / "libdeps"
+    (libraries / "uno").mkdir(parents=True)
+    home = {"copy": libraries / "uno" / "minun_pio"}.get(way, tmp_path / "elsewhere")
+    if way != "none":
+        (home / "minun_pio").mkdir(parents=True)
+        (home / "minun_pio" / "__init__.py").touch()
+    if way in ("checkout", "installed"):
+        uri = "symlink://../elsewhere" + ("/minun_pio/library" if way == "installed" else "")
+        noted = {"cwd": str(tmp_path / "project"), "spec": {"uri": uri}}
+        (libraries / "uno" / "minun.pio-link").write_text(json.dumps(noted))
+    spec = spec_from_file_location("the_runner", runner)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, "minun_pio", None)
+    monkeypatch.setattr("sys.path", [])
+    if way == "none":
+        with pytest.raises(module.UnitTestSuiteError, match="install it from its repository: "):
+            module._find_minun(libraries)
+    else:
+        module._find_minun(libraries)
+        assert sys.path == [str(home)]
 
 
 @pytest.fixture(scope="module")

@@ -175,3 +175,14 @@ def test_every_package_that_tests_need_has_an_upper_bound() -> None:
     required = re.findall(r'"([^"]+)"', block[1])
     assert len(required) > 10
     assert [text for text in required if "<" not in text and "==" not in text] == []
+
+
+def test_nobody_is_told_to_install_a_name_that_is_not_reserved() -> None:
+    folders = ("docs", "examples", "minun_pio", "scripts", "cmake", "benchmarks", "test")
+    files = [path for name in folders for path in (ROOT / name).rglob("*")]
+    files = [path for path in files if path.suffix in (".md", ".ini", ".py") and ".pio" not in path.parts]
+    files += [ROOT / "README.md", ROOT / "platformio.ini"]
+    bare = re.compile(r"(pip install|lib_deps *=|pkg install.*)" + r" *['\"]?minun[_]pio(?![/\w])")
+    assert len(files) > 300
+    texts = {str(path): path.read_text(encoding="utf-8", errors="replace") for path in files}
+    assert [name for name, text in texts.items() if bare.search(text)] == []
