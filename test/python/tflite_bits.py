@@ -43,13 +43,17 @@ class Taken:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One draw. `state`: compared, refused (by us), unanswered (by the interpreter) or broken."""
+    """One draw. `state`: compared, refused (by us), unanswered (by the interpreter) or broken. `undefined`
+    outputs are not among those that are compared; `library` of these differ by one code, as the interpreter's
+    C library makes them (of a hundred outputs one at most, else they count as different)."""
 
     state: str
     reason: str = ""
     outputs: int = 0
     different: int = 0
     largest: float = 0.0
+    undefined: int = 0
+    library: int = 0
     through_float: tuple[str, ...] = ()
     converted: tuple[str, ...] = ()
 
@@ -102,7 +106,7 @@ def compared(case: Case, width: str, number: int, oracle: Oracle) -> Outcome:
         return Outcome("refused", str(error))
     except Exception as error:  # a defect of ours, which must not hide the other cases
         return Outcome("broken", f"{type(error).__name__}: {error}")
-    outputs, different, largest = 0, 0, 0.0
+    outputs, different, largest, undefined, library = 0, 0, 0.0, 0, 0
     for k, name in enumerate(taken.graph.outputs):
         theirs = np.stack([sample[k] for sample in wanted])
         ours = np.asarray(run.codes[name])
@@ -113,6 +117,13 @@ def compared(case: Case, width: str, number: int, oracle: Oracle) -> Outcome:
         if theirs.dtype == np.float32:
             near = np.isclose(ours, theirs, rtol=_RELATIVE, atol=_ABSOLUTE, equal_nan=True)
             bad = ~near if width == "float32" else ~((ours == theirs) | (np.isnan(ours) & np.isnan(theirs)))
-        outputs, different = outputs + bad.size, different + int(bad.sum())
+        defined = np.stack(drawn.defined) if drawn.defined else np.ones(bad.shape, bool)
+        bad &= defined
+        if case.library and bad.sum() * 100 <= bad.size and np.max(gap[bad], initial=0.0) <= 1:
+            library += int(bad.sum())
+            bad[...] = False
+        outputs, different = outputs + int(defined.sum()), different + int(bad.sum())
+        undefined += int(np.sum(~defined))
         largest = max(largest, float(np.max(gap[bad], initial=0.0)))
-    return Outcome("compared", "", outputs, different, largest, taken.through_float, taken.converted)
+    counts = outputs, different, largest, undefined, library
+    return Outcome("compared", "", *counts, taken.through_float, taken.converted)

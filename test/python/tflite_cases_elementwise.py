@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tflite_draw import Case, Draw, Drawn, Shape, Step
+from tflite_draw import Array, Case, Draw, Drawn, Shape, Step
 
 CLIPS = {"relu": 1, "relu-n1-to-1": 2, "relu6": 3}
 WHOLE = ("int8", "int16")
+Sides = tuple[Shape, Shape]
 _OPTIMISED = "BUILTIN_WITHOUT_DEFAULT_DELEGATES"
 
 
@@ -52,7 +54,15 @@ def unary(
         draw.output(shape, out(draw) if out else None, like=x if like else None)
         return draw.operator(operator, [x], options, **fields)
 
-    return Case(operator, form, make, widths, resolver)
+    return Case(operator, form, make, widths, resolver, library=operator == "GELU")
+
+
+def _negated(draw: Draw) -> Drawn:
+    """NEG turns codes whatever their formats are: with one scale and zero point 0 it is a negation."""
+    shape, step = _codes_shape(draw), Step(draw.random_step().scale, 0)
+    x = draw.input(shape, step, every="codes")
+    draw.output(shape, step)
+    return draw.operator("NEG", [x])
 
 
 def rows(
@@ -81,7 +91,7 @@ def binary(
     form: str = "",
     *,
     options: str = "",
-    shapes: tuple[Shape, Shape] | None = None,
+    shapes: Sides | None = None,
     constant: int | None = None,
     like: bool = False,
     scales: str = "",
@@ -114,10 +124,32 @@ def binary(
                 operands.append(
                     draw.input(shape, step, nonzero=nonzero and k == 1, positive=positive, every=every)
                 )
-        draw.output(np.broadcast_shapes(*sides), step)
-        return draw.operator(operator, operands, options, **fields)
+        out = draw.output(np.broadcast_shapes(*sides), step)
+        drawn = draw.operator(operator, operands, options, **fields)
+        if operator != "DIV" or draw.is_float:
+            return drawn
+        return replace(drawn, defined=_defined_quotients(draw, drawn, operands, out))
 
     return Case(operator, form, make, widths)
+
+
+def _defined_quotients(draw: Draw, drawn: Drawn, operands: list[int], out: int) -> tuple[Array, ...]:
+    """Where DIV's kernel shifts its product to the right by 0 to 30 bits; elsewhere its codes are any: where
+    the quotient is zero, well below a step or far beyond all codes."""
+    steps = [draw.step[index] for index in (*operands, out)]
+    scales = [np.float32(step.scale) for step in steps]
+    shift = int(np.frexp(scales[0] / (scales[1] * scales[2]))[1])
+    defined = []
+    for sample in drawn.samples:
+        live = iter(sample)
+        known = (draw.file.tensors[index][3] for index in operands)
+        a, b = (next(live) if data is None else data for data in known)
+        x, y = a.astype(np.int64) - steps[0].zero, np.abs(b.astype(np.int64) - steps[1].zero)
+        room = 31 - np.frexp(np.where(x < 0, ~x, x))[1]  # leading bits that are the sign
+        places = np.frexp(y)[1] - 1
+        bits = places + room - shift
+        defined.append((bits >= 0) & (bits < 31))
+    return tuple(defined)
 
 
 def _powers_of_two(
@@ -190,7 +222,12 @@ def _between(operator: str, options: str, source: str, target: str) -> Case:
 def _prelu(form: str, slopes: Shape) -> Case:
     def make(draw: Draw) -> Drawn:
         x = draw.input((1, 5, 4, 8))
-        slope = draw.constant(slopes)
+        if draw.width == "int16":  # whose slopes are weights, of int8
+            step = Step(draw.random_step().scale * 256, 0)
+            codes = draw.rng.integers(-127, 128, slopes).astype(np.int8)
+            slope = draw.tensor(slopes, "int8", codes, scales=[step.scale], zero=step.zero)
+        else:
+            slope = draw.constant(slopes)
         draw.output((1, 5, 4, 8))
         return draw.operator("PRELU", [x, slope])
 
@@ -256,6 +293,7 @@ ELEMENTWISE: tuple[Case, ...] = (
     *(unary(name) for name in _SIMPLE),
     *(unary(name, resolver=_OPTIMISED) for name in ("ELU", "CEIL", "ROUND")),  # there is no reference kernel
     *(unary(name, "one format", like=True) for name in ("ABS", "NEG", "RELU", "RELU6", "HARD_SWISH")),
+    Case("NEG", "around zero", _negated),
     unary("CAST", options="CastOptions", widths=("float32",)),
     unary("LOGISTIC", out=unit),
     unary("TANH", out=signed_unit),

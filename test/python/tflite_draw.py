@@ -22,10 +22,12 @@ smaller than the input's, so that multipliers exceed 1; coarse: much greater."""
 
 @dataclass(frozen=True)
 class Drawn:
-    """A file's bytes and its input samples, an array for each input."""
+    """A file's bytes and its input samples, an array for each input. `defined`, where it is given, tells for
+    each sample which outputs C++ defines in the interpreter's kernel."""
 
     content: bytes
     samples: tuple[tuple[Array, ...], ...]
+    defined: tuple[Array, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -213,13 +215,15 @@ class Draw:
 
 @dataclass(frozen=True)
 class Case:
-    """An operator in one form. `make` builds a draw; `resolver` names the kernels that are asked."""
+    """An operator in one form. `make` builds a draw; `resolver` names the kernels that are asked. `library`:
+    its tables come from functions of the interpreter's C library that not every library rounds correctly."""
 
     operator: str
     form: str
     make: Callable[[Draw], Drawn]
     widths: tuple[str, ...] = WIDTHS
     resolver: str = "BUILTIN_REF"
+    library: bool = False
 
     @property
     def name(self) -> str:
