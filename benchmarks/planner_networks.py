@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from minun_pio.planner.memory_graph import GraphStep, MemoryGraph, StepOverlap, StepView, TensorBuffer
+from minun_pio.planner.memory_graph import GraphStep, MemoryGraph, Overlap, TensorBuffer, View
 from minun_pio.planner.raster import (
     Window,
     concat_first_distance,
@@ -57,8 +57,8 @@ class Net:
         shape: tuple[int, int, int],
         scratch: int = 0,
         in_place: tuple[tuple[int, int], ...] = (),
-        overlaps: tuple[StepOverlap, ...] = (),
-        views: tuple[StepView, ...] = (),
+        overlaps: tuple[Overlap, ...] = (),
+        views: tuple[View, ...] = (),
         kernel_scratch: int = 0,
     ) -> str:
         out = f"{kind}{len(self.steps)}"
@@ -103,7 +103,7 @@ class Net:
             kind,
             [x],
             (window.out_height, window.out_width, window.out_channels),
-            overlaps=(StepOverlap(0, 0, d.forward, d.reverse),),
+            overlaps=(Overlap(0, 0, d.forward, d.reverse),),
             kernel_scratch=0 if kind == "pool" else at_once * patch,
         )
 
@@ -136,7 +136,7 @@ class Net:
             list(xs),
             self.shape[xs[0]],
             in_place=tuple((i, 0) for i in range(len(xs))),
-            overlaps=tuple(StepOverlap(i, 0, d.forward, d.reverse) for i in range(len(xs))),
+            overlaps=tuple(Overlap(i, 0, d.forward, d.reverse) for i in range(len(xs))),
         )
 
     def add(self, a: str, b: str, relu: bool = False) -> str:
@@ -151,18 +151,18 @@ class Net:
         views, at = [], 0
         for i, x in enumerate(xs):
             if not apart or self.strided:
-                views.append(StepView(i, 0, at, interleaved=apart))
+                views.append(View(i, 0, at, interleaved=apart))
             at += self.shape[x][2] if apart else self.size(x)
         rows, run, stride = (h * w, self.shape[xs[0]][2], channels) if apart else (1, self.size(xs[0]), 0)
-        over = StepOverlap(0, 0, concat_first_distance(rows, run, stride))
+        over = Overlap(0, 0, concat_first_distance(rows, run, stride))
         return self.step("concat", xs, shape, overlaps=(over,), views=tuple(views))
 
     def gap(self, x: str) -> str:
-        return self.step("gap", [x], (1, 1, self.shape[x][2]), overlaps=(StepOverlap(0, 0, 0, None),))
+        return self.step("gap", [x], (1, 1, self.shape[x][2]), overlaps=(Overlap(0, 0, 0, None),))
 
     def dense(self, x: str, n: int) -> str:
         d = dense_distances(1, self.size(x), n)
-        return self.step("dense", [x], (1, 1, n), overlaps=(StepOverlap(0, 0, d.forward, d.reverse),))
+        return self.step("dense", [x], (1, 1, n), overlaps=(Overlap(0, 0, d.forward, d.reverse),))
 
     def softmax(self, x: str) -> str:
         return self.step("softmax", [x], self.shape[x], in_place=((0, 0),))
@@ -172,7 +172,7 @@ class Net:
         d = resize_distances(
             h, w, c, [(y // 2, y // 2) for y in range(2 * h)], [(k // 2, k // 2) for k in range(2 * w)]
         )
-        return self.step("up", [x], (2 * h, 2 * w, c), overlaps=(StepOverlap(0, 0, d.forward, d.reverse),))
+        return self.step("up", [x], (2 * h, 2 * w, c), overlaps=(Overlap(0, 0, d.forward, d.reverse),))
 
     def done(self, *outputs: str) -> MemoryGraph:
         tensors = []
@@ -315,7 +315,7 @@ def fastgrnn(steps: int, inputs: int, hidden: int, rank: int, strided: bool) -> 
     x = g.input(1, steps, inputs)
     h = g.step("zero", [], (1, 1, hidden))
     for t in range(steps):
-        xt = g.step("slice", [x], (1, 1, inputs), views=(StepView(0, 0, t * inputs, output_inside=True),))
+        xt = g.step("slice", [x], (1, 1, inputs), views=(View(0, 0, t * inputs, output_inside=True),))
         a = g.dense(g.dense(xt, rank), hidden) if rank else g.dense(xt, hidden)
         b = g.dense(g.dense(h, rank), hidden) if rank else g.dense(h, hidden)
         c = g.add(a, b)
@@ -503,11 +503,9 @@ def offered_by_kernels(graph: MemoryGraph) -> MemoryGraph:
     for step in graph.steps:
         assert isinstance(step, NetStep)
         kind = step.outputs[0].rstrip("0123456789")
-        overlaps = tuple(
-            StepOverlap(v.input_index, 0, v.forward_bytes, v.reverse_bytes) for v in step.overlaps
-        )
+        overlaps = tuple(Overlap(v.input_index, 0, v.forward_bytes, v.reverse_bytes) for v in step.overlaps)
         if kind == "dense":  # int8 reads its input anew for each output
-            overlaps = (StepOverlap(0, 0, size[step.outputs[0]] - 1),)
+            overlaps = (Overlap(0, 0, size[step.outputs[0]] - 1),)
         elif kind not in ("conv", "dw", "pool", "up"):
             overlaps = tuple(replace(v, reverse_bytes=None) for v in overlaps)
         steps.append(

@@ -16,7 +16,7 @@ The body sees constants through its own `constants`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -76,12 +76,6 @@ class Graph:
             if tensor in node.outputs:
                 return node
         return None
-
-    def consumers(self, tensor: str) -> tuple[Node, ...]:
-        return tuple(node for node in self.nodes if tensor in node.inputs)
-
-    def with_nodes(self, nodes: tuple[Node, ...]) -> Graph:
-        return replace(self, nodes=nodes)
 
 
 def float_constant(values: Any) -> NDArray[np.float64]:

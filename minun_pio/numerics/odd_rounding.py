@@ -65,11 +65,3 @@ def divide_odd(x: Values, y: Values) -> Values:
         product, error = two_product(quotient, y)
         remainder = (x - product) - error  # exact: the remainder of a division is a float
         return to_odd(quotient, np.where(np.signbit(y), -remainder, remainder))
-
-
-def sqrt_odd(x: Values) -> Values:
-    """The square root; NaN for negative x."""
-    with np.errstate(invalid="ignore"):
-        root = np.sqrt(x)
-        square, error = two_product(root, root)
-        return to_odd(root, (x - square) - error)

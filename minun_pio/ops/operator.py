@@ -14,8 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from minun_pio.ir import Graph, Node, Shape
+from minun_pio.ir import Node, Shape
 from minun_pio.numerics.format import Codes, Format
+from minun_pio.planner.memory_graph import Overlap as Overlap
+from minun_pio.planner.memory_graph import View as View
 
 Floats = NDArray[np.float64]
 
@@ -37,32 +39,6 @@ class Binding:
     out_formats: tuple[Format, ...]
     core: str = "host"
     small_scratch: bool = False  # the planner wants the variant with little scratch, where there is one
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """Input and output may share bytes if they keep a distance.
-
-    Writing in forward raster order is safe when `input_offset - output_offset >= forward_bytes`; in
-    reverse raster order when `output_offset - input_offset >= reverse_bytes`. None: that order is not
-    offered by the kernel.
-    """
-
-    input_index: int
-    output_index: int
-    forward_bytes: int | None
-    reverse_bytes: int | None = None
-
-
-@dataclass(frozen=True)
-class View:
-    """Input `input_index` may live inside output `output_index` at `offset_bytes` (concat, reshape), or
-    with `output_inside` the output may live inside the input (slice, split)."""
-
-    input_index: int
-    output_index: int
-    offset_bytes: int
-    output_inside: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,7 +96,13 @@ class Operator(Protocol):
     """One operator of the network. Instances are stateless and registered in `minun_pio.ops.REGISTRY`."""
 
     name: str
-    policy: str  # see FORMAT_POLICIES
+    policy: str
+    """How the output's format relates to the inputs' when formats are assigned.
+
+    free: independent of them (within one family), one rounding at the end. same: output codes are input codes
+    (reshape, max-pool), so all have one format. index: the output is int32 indices. convert: any family to
+    any other. scan: a loop, whose body's tensors have formats of their own; a state keeps one all the way.
+    """
     families: frozenset[str]  # that simulate and emit support: 'posit', 'fixed', 'affine', 'float'
 
     def infer_shapes(
@@ -145,21 +127,3 @@ class Operator(Protocol):
 
     def emit(self, binding: Binding) -> Call:
         """The kernel call."""
-
-
-FORMAT_POLICIES = {
-    "free": "output format independent of the inputs' (within one family): one rounding at the end",
-    "same": "output codes are input codes (reshape, transpose, max-pool): all must have one format",
-    "index": "the output is int32 indices (argmax)",
-    "convert": "any family to any family: the explicit conversion",
-    "scan": "a loop: its body's tensors have formats of their own, a state keeps one all the way",
-}
-"""How an operator's output format relates to its inputs' when formats are assigned."""
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """Codes of every tensor of a graph for a batch of samples."""
-
-    graph: Graph
-    codes: dict[str, Codes]

@@ -11,6 +11,7 @@ buffers may share bytes.
 
 from __future__ import annotations
 
+from minun_pio.planner.models import one_after_the_other
 from minun_pio.planner.planners import PLANNERS, plan
 from minun_pio.planner.problem import (
     ARENA,
@@ -34,6 +35,7 @@ __all__ = [
     "Problem",
     "Region",
     "Separation",
+    "one_after_the_other",
     "plan",
     "violations",
 ]

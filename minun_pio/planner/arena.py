@@ -148,9 +148,7 @@ class _Search:
         self.timeout, self.planner = timeout, planner
         self.view_steps = [k for k, step in enumerate(graph.steps) if step.views]
         # what lies inside something else in one run never raises the bound; what is interleaved may
-        self.toggles = [
-            k for k in self.view_steps if any(getattr(v, "interleaved", False) for v in graph.steps[k].views)
-        ]
+        self.toggles = [k for k in self.view_steps if any(v.interleaved for v in graph.steps[k].views)]
         self.sharings: dict[frozenset[int], Sharing] = {}
         self.solved: dict[_Choice, _Solved] = {}
 

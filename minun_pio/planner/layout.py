@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from minun_pio.planner.memory_graph import GraphStep, MemoryGraph, OverlapLike
+from minun_pio.planner.memory_graph import GraphStep, MemoryGraph, Overlap
 from minun_pio.planner.problem import Alias, Buffer, Problem, Separation
 
 
@@ -140,7 +140,7 @@ class Sharing:
         step: GraphStep,
         i: int,
         o: int,
-        overlap: OverlapLike | None,
+        overlap: Overlap | None,
     ) -> None:
         source, target = step.inputs[i], step.outputs[o]
         if source is None or source == target or source in self.melted or target in self.melted:

@@ -1,50 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network as the planner sees it: steps that read and write tensors, and what each step allows.
 
-Nothing here knows an operator. The traits' names are those of `ops.operator` (`Overlap`, `View`), so that a
-schedule can hand them on as they are. `raster.py` computes the overlap distances.
+Nothing here knows an operator; operators say what they allow in these words (`Overlap`, `View`). `raster.py`
+computes the overlap distances.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from minun_pio.planner.problem import bad
 
 Kind = Literal["local", "input", "output", "persistent"]
 
 
-class OverlapLike(Protocol):
-    """Forward raster order is safe when `input_offset - output_offset >= forward_bytes`, reverse order
-    when `output_offset - input_offset >= reverse_bytes`; None: the kernel does not offer that order."""
-
-    @property
-    def input_index(self) -> int: ...
-    @property
-    def output_index(self) -> int: ...
-    @property
-    def forward_bytes(self) -> int | None: ...
-    @property
-    def reverse_bytes(self) -> int | None: ...
-
-
-class ViewLike(Protocol):
-    """The input may live inside the output at `offset_bytes`, or the output in the
-    input (`output_inside`)."""
-
-    @property
-    def input_index(self) -> int: ...
-    @property
-    def output_index(self) -> int: ...
-    @property
-    def offset_bytes(self) -> int: ...
-    @property
-    def output_inside(self) -> bool: ...
-
-
 @dataclass(frozen=True)
-class StepOverlap:
+class Overlap:
+    """Input and output may share bytes if they keep a distance.
+
+    Writing in forward raster order is safe when `input_offset - output_offset >= forward_bytes`; in
+    reverse raster order when `output_offset - input_offset >= reverse_bytes`. None: that order is not
+    offered by the kernel.
+    """
+
     input_index: int
     output_index: int
     forward_bytes: int | None
@@ -52,8 +31,10 @@ class StepOverlap:
 
 
 @dataclass(frozen=True)
-class StepView:
-    """`interleaved`: the input's bytes are runs spread over all of the output (a concat of channels)."""
+class View:
+    """Input `input_index` may live inside output `output_index` at `offset_bytes` (concat, reshape), or
+    with `output_inside` the output may live inside the input (slice, split). `interleaved`: the input's bytes
+    are runs spread over all of the output (a concat of channels)."""
 
     input_index: int
     output_index: int
@@ -92,8 +73,8 @@ class GraphStep:
     scratch: int = 0
     scratch_align: int = 1
     in_place: tuple[tuple[int, int], ...] = ()
-    overlaps: tuple[OverlapLike, ...] = ()
-    views: tuple[ViewLike, ...] = ()
+    overlaps: tuple[Overlap, ...] = ()
+    views: tuple[View, ...] = ()
     loop: tuple[str, ...] = ()
     writes_strided: bool = False
     reads_strided: bool = False

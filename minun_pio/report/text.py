@@ -134,8 +134,3 @@ def _columns(rows: list[list[str]]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
-
-
-def _is_number(cell: str) -> bool:
-    """Whether a cell begins with a number, a unit may follow."""
-    return cell.partition(" ")[0].replace(".", "").isdigit()

@@ -18,7 +18,7 @@ import planner_networks as nets
 from minun_pio.errors import MinunError
 from minun_pio.planner.arena import Arena, Sharings, arrange
 from minun_pio.planner.layout import Sharing, lay_out
-from minun_pio.planner.memory_graph import GraphStep, MemoryGraph, StepOverlap, StepView, TensorBuffer
+from minun_pio.planner.memory_graph import GraphStep, MemoryGraph, Overlap, TensorBuffer, View
 from minun_pio.planner.reorder import best_order
 from minun_pio.planner.safety import Placed, hazards
 
@@ -102,7 +102,7 @@ def test_an_input_used_later_is_not_overwritten_in_place() -> None:
 def test_overlap_distances_are_kept_and_the_direction_is_told() -> None:
     graph = MemoryGraph(
         tensors(in_x=100, out_y=150),
-        (step("conv", "in_x", "out_y", overlaps=(StepOverlap(0, 0, 140, 20),)),),
+        (step("conv", "in_x", "out_y", overlaps=(Overlap(0, 0, 140, 20),)),),
     )
     arena = arrange(graph)
     assert arena.height == 170
@@ -114,9 +114,9 @@ def test_steps_run_in_reverse_only_where_that_lowers_the_peak() -> None:
     free = MemoryGraph(
         tensors(in_x=10, t0=20, t1=20, out_y=10),
         (
-            step("first", "in_x", "t0", overlaps=(StepOverlap(0, 0, 10, 0),)),
-            step("second", "t0", "t1", overlaps=(StepOverlap(0, 0, 5, 5),)),
-            step("last", "t1", "out_y", overlaps=(StepOverlap(0, 0, 0, 10),)),
+            step("first", "in_x", "t0", overlaps=(Overlap(0, 0, 10, 0),)),
+            step("second", "t0", "t1", overlaps=(Overlap(0, 0, 5, 5),)),
+            step("last", "t1", "out_y", overlaps=(Overlap(0, 0, 0, 10),)),
         ),
     )
     assert arrange(free).height == 25
@@ -127,7 +127,7 @@ def test_steps_run_in_reverse_only_where_that_lowers_the_peak() -> None:
 
 
 def test_two_inputs_of_one_step_never_ask_for_two_directions() -> None:
-    both = (StepOverlap(0, 0, 0, 0), StepOverlap(1, 0, 0, 0))
+    both = (Overlap(0, 0, 0, 0), Overlap(1, 0, 0, 0))
     graph = MemoryGraph(
         tensors(in_a=10, in_b=10, out_c=10), (step("add", "in_a in_b", "out_c", overlaps=both),)
     )
@@ -138,7 +138,7 @@ def test_two_inputs_of_one_step_never_ask_for_two_directions() -> None:
 
 
 def test_a_concat_along_the_first_axis_costs_nothing() -> None:
-    views = (StepView(0, 0, 0), StepView(1, 0, 30))
+    views = (View(0, 0, 0), View(1, 0, 30))
     graph = MemoryGraph(
         tensors(in_x=5, a=30, b=40, out_y=70),
         (step("f", "in_x", "a"), step("g", "in_x", "b"), step("concat", "a b", "out_y", views=views)),
@@ -149,7 +149,7 @@ def test_a_concat_along_the_first_axis_costs_nothing() -> None:
 
 
 def test_slices_live_inside_what_they_are_cut_from() -> None:
-    cut = StepView(0, 0, 8, output_inside=True)
+    cut = View(0, 0, 8, output_inside=True)
     graph = MemoryGraph(
         tensors(in_x=16, a=8, out_b=8), (step("slice", "in_x", "a", views=(cut,)), step("f", "a", "out_b"))
     )
@@ -160,7 +160,7 @@ def test_slices_live_inside_what_they_are_cut_from() -> None:
 
 def test_an_interleaved_concat_needs_kernels_that_can_stride() -> None:
     def graph(strided: bool) -> MemoryGraph:
-        views = (StepView(0, 0, 0, interleaved=True), StepView(1, 0, 1, interleaved=True))
+        views = (View(0, 0, 0, interleaved=True), View(1, 0, 1, interleaved=True))
         f, g = (step(n, "in_x", o, writes_strided=strided) for n, o in (("f", "a"), ("g", "b")))
         return MemoryGraph(
             tensors(in_x=5, a=30, b=30, out_y=60), (f, g, step("concat", "a b", "out_y", views=views))
@@ -192,7 +192,7 @@ def test_what_the_next_iteration_reads_again_is_not_overwritten_by_a_loops_last_
         tensors(in_x=8, w=16, t=16, out_y=8),
         (
             step("make", "in_x", "w"),
-            step("read", "w", "t", loop=("L",), in_place=((0, 0),), overlaps=(StepOverlap(0, 0, 0),)),
+            step("read", "w", "t", loop=("L",), in_place=((0, 0),), overlaps=(Overlap(0, 0, 0),)),
             step("end", "t", "out_y"),
         ),
     )
@@ -265,17 +265,17 @@ def test_random_networks_are_safe_with_everything_on(seed: int) -> None:
 
 
 def test_an_input_is_not_overrun_while_a_part_of_it_is_read_under_another_name() -> None:
-    inside = (StepView(0, 0, 0, interleaved=True), StepView(1, 0, 1, interleaved=True))
+    inside = (View(0, 0, 0, interleaved=True), View(1, 0, 1, interleaved=True))
     f, g = (step(n, "in_x", o, writes_strided=True) for n, o in (("f", "a"), ("g", "b")))
     join = step("join", "a b", "ab", views=inside)
-    use = step("use", "ab a", "out_y", overlaps=(StepOverlap(0, 0, 0, None),), reads_strided=True)
+    use = step("use", "ab a", "out_y", overlaps=(Overlap(0, 0, 0, None),), reads_strided=True)
     arena = arrange(MemoryGraph(tensors(in_x=5, a=30, b=30, ab=60, out_y=60), (f, g, join, use)))
     assert arena.interleaved == {"a", "b"}
     assert abs(arena.offsets["out_y"] - arena.offsets["ab"]) >= 60
 
 
 def test_a_tensor_that_a_step_reads_twice_is_overrun_only_where_both_inputs_may_be() -> None:
-    once = (StepOverlap(0, 0, 10, None),)
+    once = (Overlap(0, 0, 10, None),)
     join = step("join", "in_x in_x", "out_y", overlaps=once)
     graph = MemoryGraph(tensors(in_x=50, out_y=100), (join,))
     assert arrange(graph).height == 150
@@ -289,7 +289,7 @@ def test_a_tensor_that_a_step_reads_twice_is_overrun_only_where_both_inputs_may_
         frozenset(),
     )
     assert hazards(graph, overrun)
-    both = replace(join, overlaps=(*once, StepOverlap(1, 0, 20, None)))
+    both = replace(join, overlaps=(*once, Overlap(1, 0, 20, None)))
     arena = arrange(MemoryGraph(graph.tensors, (both,)))
     assert arena.offsets["in_x"] - arena.offsets["out_y"] >= 20
     assert arena.height == 100
@@ -306,7 +306,7 @@ def test_the_check_sees_a_write_over_what_is_still_needed() -> None:
 def test_the_check_sees_a_direction_that_is_wrong() -> None:
     graph = MemoryGraph(
         tensors(in_x=100, out_y=150),
-        (step("conv", "in_x", "out_y", overlaps=(StepOverlap(0, 0, 140, 20),)),),
+        (step("conv", "in_x", "out_y", overlaps=(Overlap(0, 0, 140, 20),)),),
     )
     arena = arrange(graph)
     assert hazards(graph, replace(placed(arena), reverse=frozenset()))

@@ -18,10 +18,10 @@ from minun_pio.planner import (
     Problem,
     Region,
     Separation,
+    one_after_the_other,
     plan,
     violations,
 )
-from minun_pio.planner.models import one_after_the_other
 
 # MinUn's example, intervals closed: (size, first, last); bound 6, optimum 7
 GAP = [
