@@ -7,11 +7,13 @@ import random
 import shutil
 import struct
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
 
 from minun_pio.board import protocol
+from minun_pio.board.bare import build_and_run, missing_tools
 from minun_pio.board.protocol import Decoder, Frame
 from minun_pio.board.toolchain import run_tool
 
@@ -158,6 +160,52 @@ def test_a_failing_models_status_is_told(device: Path) -> None:
     result = protocol.parse_run(reply.payload)
     assert result is not None
     assert result.status == 3
+
+
+_SMALL_PROGRAM = r"""
+#include "bare.h"
+#include "minun/link.h"
+static bool over;
+struct Pipe {
+  enum { kPatience = 0 };
+  static int read() {
+    uint8_t byte;
+    over = !bare::read(&byte, 1);
+    return over ? -1 : byte;
+  }
+  static void write(uint8_t byte) { bare::write(&byte, 1); }
+};
+struct Clock {
+  enum { kKind = 0, kScaleNumerator = 1, kScaleDenominator = 1 };
+  static void start() {}
+  static uint32_t stop() { return 0; }
+};
+static_assert(sizeof(size_t) == 2, "a frame may be longer than a size_t counts");
+int main() {
+  static minun::Link<Pipe, Clock, 1, 1> link(nullptr, 0, nullptr, 0);
+  while (!over) link.poll();
+  return 0;
+}
+"""
+
+
+def test_a_frame_longer_than_a_small_board_can_count_is_no_request(tmp_path: Path) -> None:
+    if missing_tools("avr"):
+        pytest.skip(f"{', '.join(missing_tools('avr'))} not installed")
+    (tmp_path / "link.cpp").write_text(_SMALL_PROGRAM)
+    # Its last bytes are a greeting: a counter that begins again at 65,536 would take it for one.
+    content = bytes(65536) + HELLO[1:-5]
+    long_frame = b"\x7e" + content + struct.pack("<I", zlib.crc32(content)) + b"\x7e"
+    assert long_frame.count(b"\x7e") == 2
+    assert b"\x7d" not in long_frame
+    run = build_and_run(
+        "avr",
+        [tmp_path / "link.cpp"],
+        include_dirs=[ROOT / "include"],
+        cflags=["-Os", "-std=c++11", "-Wall", "-Wextra", "-Werror"],
+        stdin_bytes=long_frame + _frame(protocol.HELLO, 2, protocol.hello(78)),
+    )
+    assert [reply.sequence for reply in Decoder().feed(run.output)] == [2]
 
 
 @pytest.mark.parametrize("seed", range(6))
