@@ -4,7 +4,8 @@
 #
 # Generates the C++ of the models at configure time, through model.lock.json (with a valid one nothing is searched
 # and no numpy is needed), compiles it with <target> and puts its folder and minun's headers on the include path.
-# Configures again when a model.yaml, its lock file or a file that it names changes. Without BOARD: the host.
+# Configures again when a model.yaml, its lock file or a file that it names changes. Without BOARD: the host. An AVR
+# executable is checked after linking; call this in the folder that adds it.
 # MINUN_PYTHON may name the Python that has minun_pio.
 
 function(minun_add_models target)
@@ -66,7 +67,19 @@ function(minun_add_models target)
   list(FILTER sources INCLUDE REGEX "\\.cpp$")
   file(GLOB runtime CONFIGURE_DEPENDS "${MINUN_ROOT}/src/*.cpp")
   target_sources(${target} PRIVATE ${sources} ${runtime})
-  target_include_directories(${target} PRIVATE "${folder}" "${MINUN_ROOT}/include")
+  string(JSON board GET "${output}" target)
+  if(board MATCHES "^avr/")
+    # Not SYSTEM: avr-g++ takes such headers for C. What lpm does not reach is known after linking only.
+    target_include_directories(${target} PRIVATE "${folder}" "${MINUN_ROOT}/include")
+    get_target_property(kind ${target} TYPE)
+    if(kind STREQUAL "EXECUTABLE")
+      add_custom_command(TARGET ${target} POST_BUILD VERBATIM
+        COMMAND "${CMAKE_COMMAND}" -E env "PYTHONPATH=${home}" "${MINUN_PYTHON}" -m minun_pio check
+                "$<TARGET_FILE:${target}>" --models "${folder}")
+    endif()
+  else()
+    target_include_directories(${target} SYSTEM PRIVATE "${folder}" "${MINUN_ROOT}/include")
+  endif()
   target_compile_features(${target} PRIVATE cxx_std_11)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${inputs})
 endfunction()

@@ -3,9 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from minun_pio.config.model import Data, ModelConfig
 from minun_pio.emit.program import Program
 from minun_pio.errors import MinunError
+
+LPM_BYTES = 65_536 - 1_024
+"""AVR: constants and tables that one firmware can read. `lpm` takes addresses of 16 bits, and the linker lays
+constants at the lowest ones, behind vectors and jump tables and beside the core's own: 1 KB is theirs."""
+
+ARRAY_BYTES = 32_767
+"""AVR: the largest array that avr-g++ compiles."""
 
 
 def check_ram(
@@ -44,6 +53,46 @@ def check_flash(
         f"by {need - budget} B; the largest are: {names}; lower 'formats' or give it more in 'budgets.flash'",
         config.where("budgets.flash"),
     )
+
+
+def lpm_room(program: Program) -> int | None:
+    """None, or AVR's flash budget (with the code as it is) under which all constants could be read."""
+    reached = program.core != "avr" or _lpm_bytes(program) <= LPM_BYTES
+    return None if reached else LPM_BYTES + program.flash.code_estimate
+
+
+def check_reach(programs: Sequence[Program], where: str = "") -> None:
+    """AVR: that the models of one firmware can read all of their constants, and that each compiles."""
+    programs = [program for program in programs if program.core == "avr"]
+    for program in programs:
+        large = next((c for c in program.constants if c.bytes > ARRAY_BYTES), None)
+        if large is not None:
+            raise MinunError(
+                "budget.array",
+                f"model '{program.model}', {large.comment}: {large.bytes} B in one array, and AVR's compiler "
+                f"takes {ARRAY_BYTES} B at most; narrow 'formats.high', give 'search.strategy: uniform-low' "
+                "or make the layer smaller",
+                where,
+            )
+    need = sum(_lpm_bytes(program) for program in programs)
+    if need <= LPM_BYTES:
+        return
+    largest = sorted((c for program in programs for c in program.constants), key=lambda c: -c.bytes)[:3]
+    needed, advice = f"{need} B of flash", "make the network smaller"
+    if len(programs) > 1:
+        needed += f" ({', '.join(f'{program.model} {_lpm_bytes(program)} B' for program in programs)})"
+        advice = "'budgets.flash', or give the models firmwares of their own"
+    raise MinunError(
+        "budget.lpm",
+        f"constants and tables need {needed}, AVR's lpm instruction reads {LPM_BYTES} B (the first 64 KB "
+        f"less 1 KB for vectors and the core), over by {need - LPM_BYTES} B; the largest are: "
+        f"{', '.join(c.comment for c in largest)}; lower 'formats' or {advice}",
+        where,
+    )
+
+
+def _lpm_bytes(program: Program) -> int:
+    return sum(constant.bytes for constant in program.constants if constant.in_flash)
 
 
 def _have(budget: int, board_bytes: int | None, stated: int | None) -> str:

@@ -73,9 +73,12 @@ def generate(
         done = up_to_date(models, target.key, stamp_file)
         if done is not None:
             return done
+    from minun_pio.budgets import check_reach
+
     began_ns = time.time_ns()
     compiled = [_compiled(model, target, renew, say or (lambda _: None)) for model in models]
     _distinct(models, [entry.program.model for entry in compiled])
+    check_reach([entry.program for entry in compiled], ", ".join(dict.fromkeys(m.name for m in models)))
     generation = _place(folder, _texts([entry.program for entry in compiled]), compiled)
     inputs = dict.fromkeys(path for entry in compiled for path in entry.inputs.values())
     generation = replace(generation, inputs=(*inputs, *(lock_path(model) for model in models)))
@@ -97,6 +100,11 @@ def clean(folder: Path) -> tuple[Path, ...]:
         except OSError:
             break
     return tuple(removed)
+
+
+def models_in(folder: Path) -> tuple[str, ...]:
+    """Names of the models whose C++ was generated into `folder`."""
+    return tuple(name.removesuffix(".cpp") for name in _manifest(folder) if name.endswith(".cpp"))
 
 
 def _manifest(folder: Path) -> list[str]:

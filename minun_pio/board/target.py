@@ -31,6 +31,11 @@ class Target:
         return f"{self.core}/{ram}/{flash}"
 
 
+def lpm_may_not_reach(target: Target) -> bool:
+    """Whether it is an AVR with more than 64 KB of flash, whose upper part `lpm` does not read."""
+    return target.core == "avr" and (target.flash_bytes is None or target.flash_bytes > 0x10000)
+
+
 HOST = Target("host", "host")
 
 KNOWN = {

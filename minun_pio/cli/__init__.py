@@ -19,6 +19,7 @@ COMMANDS = {
     "plan": "Plan the memory of buffers given as CSV.",
     "report": "Show what was decided for a model and why.",
     "collect": "Run samples on a board and compare its answers.",
+    "check": "Check a linked firmware: heap, and where AVR's constants lie.",
     "boards": "List known boards; start and stop virtual ones.",
     "where": "Print where the headers, the CMake function and the PlatformIO library lie.",
 }

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a linked firmware says of itself: sizes of flash and SRAM, and that no heap function is in it."""
+"""What a linked firmware says of itself: sizes of flash and SRAM, that no heap function is in it, and on AVR
+that its constants lie where they can be read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +30,10 @@ HEAP = frozenset(
     }
 )
 _NEW_AND_DELETE = ("_Znw", "_Zna", "_Zdl", "_Zda")  # operator new, new[], delete, delete[]
+
+LPM_END = 0x10000  # AVR: lpm reads below
+_AVR_RAM = 0x800000  # where AVR's ELF files have data memory
+_FIRST_NAME = re.compile(r"_ZZ?N?K?(\d+)(.*)")
 
 _WRITE, _ALLOC, _EXECUTE = 0x1, 0x2, 0x4
 
@@ -93,3 +99,64 @@ def check_no_heap(path: Path) -> Image:
             path.name,
         )
     return image
+
+
+def check_reach(path: Path, models: Sequence[str]) -> tuple[str, ...]:
+    """AVR: that `lpm` reaches every constant of `models` (names) and of minun's headers; two models, or a
+    firmware's own PROGMEM, may push one beyond. Gives the names of other constants that lie there: only far
+    pointers read them. Raises MinunError naming the first of ours, and when the image has no symbols. Other
+    cores have no such limit."""
+    beyond = _constants_beyond(path)
+    ours = [symbol for symbol in beyond if _first_name(symbol[1]) in {"minun", *models}]
+    if ours:
+        end, name = ours[0]
+        raise MinunError(
+            "image.lpm",
+            f"{readable(name)} ends at byte {end} of flash, AVR's lpm instruction reads {LPM_END}: "
+            f"{len(ours)} of the models' constants are out of its reach; lower 'formats', drop a model, or "
+            "have less PROGMEM data beside them",
+            path.name,
+        )
+    return tuple(readable(name) for _, name in beyond)
+
+
+def _constants_beyond(path: Path) -> list[tuple[int, str]]:
+    """(end, name) of what lies among an AVR image's PROGMEM constants and ends beyond LPM_END, by address."""
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import SymbolTableSection
+
+    read_image(path)  # an unreadable file is told there
+    with path.open("rb") as stream:
+        elf = ELFFile(stream)
+        if elf["e_machine"] != "EM_AVR":
+            return []
+        table = elf.get_section_by_name(".symtab")
+        if not isinstance(table, SymbolTableSection):
+            text = elf.get_section_by_name(".text")
+            if text is None or text["sh_addr"] + text["sh_size"] <= LPM_END:
+                return []
+            raise MinunError(
+                "image.stripped",
+                f"has over {LPM_END} B of code and constants and no symbols, so it cannot be seen whether "
+                "AVR's lpm instruction reaches the models' constants; link without -s",
+                path.name,
+            )
+        symbols = [(s["st_value"], s["st_size"], s["st_info"]["type"], s.name) for s in table.iter_symbols()]
+    behind = min((at for at, _, _, name in symbols if name == "__ctors_start"), default=_AVR_RAM)
+    objects = sorted((at, size, name) for at, size, kind, name in symbols if kind == "STT_OBJECT" and size)
+    return [(at + size, name) for at, size, name in objects if at < behind and at + size > LPM_END]
+
+
+def _first_name(symbol: str) -> str:
+    """The outermost namespace of a mangled C++ name, or ''."""
+    found = _FIRST_NAME.match(symbol)
+    return found[2][: int(found[1])] if found else ""
+
+
+def readable(symbol: str) -> str:
+    """`digits::kDenseWeights` for `_ZN6digits12_GLOBAL__N_1L13kDenseWeightsE`; other forms as they are."""
+    names, rest = [], re.sub(r"^_Z(NK?)?", "", symbol)
+    while found := re.match(r"L?(\d+)(.*)", rest):
+        names.append(found[2][: int(found[1])])
+        rest = found[2][int(found[1]) :]
+    return "::".join(name for name in names if name != "_GLOBAL__N_1") or symbol

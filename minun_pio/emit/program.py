@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import Any, Literal
@@ -73,6 +74,10 @@ class Constant:
     align: int
     in_flash: bool
     comment: str
+
+    @property
+    def bytes(self) -> int:
+        return self.count * struct.calcsize(f"<{PACKING[self.ctype]}")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from minun_pio.board.target import HOST, Target, core_of
+from minun_pio.board.target import HOST, Target, core_of, lpm_may_not_reach
 from minun_pio.errors import MinunError, internal, pip_name
 from minun_pio.stamp import Generation, up_to_date
 
@@ -117,6 +117,9 @@ def _extend(
     _add_targets(project_env, setup)
     if setup.no_heap:
         _after_linking(project_env, project_env.VerboseAction(_check_heap, "Checking for a heap"))
+    if lpm_may_not_reach(setup.target):
+        reach = project_env.VerboseAction(_reach_of(str(setup.folder)), "Checking where constants lie")
+        _after_linking(project_env, reach)
 
 
 def _after_linking(env: Any, action: Any) -> None:
@@ -134,16 +137,42 @@ def _check_heap(target: Any, source: Any, env: Any) -> int:
     """After linking: fails the build when a heap function is in the firmware."""
     from minun_pio.emit.link_check import check_no_heap
 
-    path = Path(str(target[0]))
+    return _checked(Path(str(target[0])), check_no_heap)
 
-    def check() -> None:
+
+def _reach_of(folder: str) -> Callable[[Any, Any, Any], int]:
+    """An action after linking for AVR: fails the build when `lpm` does not reach a constant of the models. A
+    function of its own, and of text: SCons links again when what it sees of an action has changed."""
+
+    def check_reach(target: Any, source: Any, env: Any) -> int:
+        return _checked(Path(str(target[0])), lambda image: _tell_beyond(image, Path(folder)))
+
+    return check_reach
+
+
+def _tell_beyond(image: Path, folder: Path) -> None:
+    from minun_pio.emit.link_check import LPM_END, check_reach
+    from minun_pio.generate import models_in
+
+    others = check_reach(image, models_in(folder))
+    if others:
+        _print(
+            f"note: {len(others)} other constants in program memory end beyond {LPM_END} B, the first is "
+            f"{others[0]}: pgm_read_byte does not reach them"
+        )
+
+
+def _checked(image: Path, check: Callable[[Path], object]) -> int:
+    """0, or 1 after one line of what is wrong with the linked firmware."""
+
+    def run() -> None:
         try:
-            check_no_heap(path)
+            check(image)
         except MinunError:
-            path.unlink(missing_ok=True)  # linked again, and refused again, at the next run
+            image.unlink(missing_ok=True)  # linked again, and refused again, at the next run
             raise
 
-    return _guarded(check)
+    return _guarded(run)
 
 
 def read_setup(env: Any) -> Setup:

@@ -69,7 +69,9 @@ def test_help_lists_the_commands_without_importing_numpy(tmp_path: Path) -> None
     assert done.returncode == 0
 
 
-@pytest.mark.parametrize("name", ["build", "search", "evaluate", "plan", "report", "collect", "boards"])
+@pytest.mark.parametrize(
+    "name", ["build", "search", "evaluate", "plan", "report", "collect", "check", "boards"]
+)
 def test_every_command_has_help_and_json(tmp_path: Path, name: str) -> None:
     assert "--json" in minun(tmp_path, name, "--help")
 
@@ -325,6 +327,54 @@ def test_paths_for_cmake_have_slashes_on_windows_too(monkeypatch: pytest.MonkeyP
     assert (told["outputs"], told["inputs"]) == (["C:/Users/me/out/cnn.cpp"], ["C:/Users/me/model.yaml"])
 
 
+AVR_TOOLCHAIN = """
+set(CMAKE_SYSTEM_NAME Generic)
+set(CMAKE_SYSTEM_PROCESSOR avr)
+set(CMAKE_CXX_COMPILER avr-g++)
+set(CMAKE_CXX_FLAGS_INIT "-mmcu=atmega2560 -Os")
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+"""
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+@pytest.mark.skipif(shutil.which("avr-g++") is None, reason="avr-g++ is not installed")
+def test_cmake_checks_after_linking_for_an_avr_that_lpm_reaches_the_constants(
+    digits: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "avr.cmake").write_text(AVR_TOOLCHAIN)
+    (tmp_path / "CMakeLists.txt").write_text(
+        f'cmake_minimum_required(VERSION 3.18)\nproject(firmware CXX)\nadd_subdirectory("{ROOT}" minun)\n'
+        f"add_executable(firmware main.cpp)\nminun_add_models(firmware MODELS {digits}/cnn/model.yaml "
+        "CORE avr RAM 8192 FLASH 253952)\n"
+    )
+    table = 'extern const char t{0}[30000] __attribute__((section(".progmem.gcc_first"))) = {{1}};\n'
+    use = "const char* volatile kept;\nvoid use() {{{}}}\n"
+    main = (
+        "#include <cnn.h>\nstatic cnn::InputCode in[cnn::kInputElements];\nvoid use();\n"
+        "static cnn::OutputCode out[cnn::kOutputElements];\nstatic uint8_t arena[cnn::kArenaBytes];\n"
+        "int main() { use(); return static_cast<int>(cnn::infer(in, out, arena, sizeof arena)); }\n"
+    )
+
+    def firmware(tables: int) -> subprocess.CompletedProcess[str]:
+        arrays = "".join(table.format(k) for k in range(tables))
+        kept = "".join(f" kept = t{k}; " for k in range(tables))
+        (tmp_path / "main.cpp").write_text(main + arrays + use.format(kept))
+        options = (f"-DMINUN_PYTHON={sys.executable}", "-DCMAKE_TOOLCHAIN_FILE=avr.cmake")
+        for arguments in (("-S", ".", "-B", "build", *options), ("--build", "build")):
+            done = subprocess.run(
+                ["cmake", *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+            )
+        return done
+
+    done = firmware(1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "static SRAM" in done.stdout
+    done = firmware(3)
+    assert done.returncode != 0
+    assert "minun: error: firmware: cnn::k" in done.stderr
+    assert "[image.lpm]" in done.stderr
+
+
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
 def test_cmake_builds_a_firmware_and_configures_again_when_a_model_changes(
     digits: Path, tmp_path: Path
@@ -333,6 +383,7 @@ def test_cmake_builds_a_firmware_and_configures_again_when_a_model_changes(
     shutil.copytree(digits, project)
     (project / "CMakeLists.txt").write_text(
         f'cmake_minimum_required(VERSION 3.18)\nproject(firmware CXX)\nadd_subdirectory("{ROOT}" minun)\n'
+        "add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror)\n"
         "add_executable(firmware main.cpp)\nminun_add_models(firmware MODELS cnn/model.yaml)\n"
     )
     (project / "main.cpp").write_text("#include <cnn.h>\nint main() { return cnn::kInputElements - 64; }\n")

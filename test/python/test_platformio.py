@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -226,6 +227,35 @@ def test_a_heap_is_refused_where_the_project_says_so(project: Project) -> None:
     )
     assert "has heap functions: " in project.failed("-e", "due")
     assert "has heap functions: " in project.failed("-e", "due"), "the second run forgot"
+
+
+@pytest.mark.skipif(shutil.which("avr-g++") is None, reason="avr-g++ is not installed")
+def test_a_firmware_for_a_mega_whose_constants_lpm_does_not_reach_is_refused_and_others_are_told(
+    project: Project,
+) -> None:
+    (project.folder / "platformio.ini").write_text(
+        f"[env:mega]\nplatform = symlink://{ROOT}/virtual\nboard = uno_sim\nframework = arduino\n"
+        "board_build.mcu = atmega2560\nboard_build.variant = mega\nboard_upload.maximum_size = 253952\n"
+        f"board_upload.maximum_ram_size = 8192\nlib_deps = symlink://{ROOT}\n"
+    )
+    source = project.folder / "src" / "main.cpp"
+    sketch = "#include <Arduino.h>\n" + MAIN.replace("int main() { return (int)", "void loop() { ")
+
+    def firmware(tables: int, section: str) -> str:
+        where = f'__attribute__((section("{section}")))'
+        arrays = "".join(f"extern const char t{k}[30000] {where} = {{1}};\n" for k in range(tables))
+        read = "".join(f" kept = t{k};" for k in range(tables))
+        return f"{sketch}{arrays}const char* volatile kept;\nvoid setup() {{{read} }}\n"
+
+    source.write_text(firmware(1, ".progmem.gcc_first"))
+    assert "note: " not in project.built("-e", "mega")
+    source.write_text(firmware(3, ".progmem.gcc_first"))  # which the linker lays before ours
+    for _ in range(2):
+        assert re.search(r"tiny::k\w+ ends at byte \d+ of flash.*\[image.lpm\]", project.failed("-e", "mega"))
+    source.write_text(firmware(3, ".lowtext.last"))  # behind them, still among constants
+    told = project.built("-e", "mega")
+    assert "minun: note: 1 other constants in program memory end beyond 65536 B, the first is t" in told
+    assert "note: " not in project.built("-e", "mega"), "nothing was linked"
 
 
 def test_the_targets_are_listed(project: Project) -> None:
