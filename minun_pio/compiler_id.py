@@ -17,6 +17,7 @@ DECIDING = (
     "budgets.py",
     "build.py",
     "config",
+    "costs.py",
     "ir.py",
     "emit",
     "importers",
