@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addition, subtraction and multiplication of int8 or int16 codes with scale and zero point, as TensorFlow Lite's
-// reference kernels compute them.
+// Operations on two tensors of int8 or int16 codes with scale and zero point, as TensorFlow Lite's
+// reference kernels compute them; requantisation.
 #ifndef MINUN_AFFINE_BINARY_H
 #define MINUN_AFFINE_BINARY_H
 
@@ -8,6 +8,7 @@
 
 #include "minun/arithmetic.h"
 #include "minun/cursor.h"
+#include "minun/gemmlowp.h"
 #include "minun/quantised.h"
 #include "minun/raster.h"
 
@@ -54,6 +55,67 @@ void affine_multiply(const typename A::Code* a, const typename B::Code* b, typen
   } while (at.next());
 }
 
+// By zero: the outermost code of a's sign, 0 / 0 is 0.
+template <class A, class B, class Out, class WhereA, class WhereB>
+void affine_divide(const typename A::Code* a, const typename B::Code* b, typename Out::Code* out, int32_t rank,
+                   const int32_t* walk, int32_t zero_a, int32_t zero_b, int32_t zero_out, int32_t factor, int shift,
+                   typename Out::Code low, typename Out::Code high) {
+  Cursor<2> at(walk, rank, rank);
+  do {
+    int32_t above = WhereA::load(a + at.offset[0]) - zero_a;
+    int32_t below = WhereB::load(b + at.offset[1]) - zero_b;
+    if (below < 0) {
+      below = -below;
+      above = -above;
+    }
+    int32_t quotient = 0;
+    if (below == 0) {
+      quotient = above < 0 ? -(INT32_C(1) << 20) : above > 0 ? INT32_C(1) << 20
+                                                             : 0;
+    } else if (above != 0) {
+      const int zeros = leading_zeros(static_cast<uint32_t>(below));
+      const int32_t inverse = detail::reciprocal_of_one_plus(
+          static_cast<int32_t>((static_cast<uint32_t>(below) << zeros) - (UINT32_C(1) << 31)));
+      const uint32_t bits = static_cast<uint32_t>(above < 0 ? ~above : above);
+      const int room = leading_zeros((bits << 1) | 1u);  // sign bits less one
+      const int32_t wide = static_cast<int32_t>(static_cast<uint32_t>(above) << room);
+      const int right = 31 - zeros + room - shift;
+      if (right < 32) quotient = detail::halved(detail::times(detail::times(wide, inverse), factor), right);
+    }
+    *out++ = detail::place<Out>(quotient + zero_out, low, high);
+  } while (at.next());
+}
+
+// (a - b)^2 of int8. Inputs, shifted left by 7, are scaled to a common unit.
+template <class A, class B, class Out, class WhereA, class WhereB>
+void affine_squared_difference(const typename A::Code* a, const typename B::Code* b, typename Out::Code* out,
+                               int32_t rank, const int32_t* walk, int32_t zero_a, int32_t zero_b, int32_t zero_out,
+                               int32_t factor_a, int shift_a, int32_t factor_b, int shift_b, int32_t factor_out,
+                               int shift_out, typename Out::Code low, typename Out::Code high) {
+  Cursor<2> at(walk, rank, rank);
+  do {
+    const int32_t left = detail::rescale((WhereA::load(a + at.offset[0]) - zero_a) * INT32_C(128), factor_a, shift_a);
+    const int32_t right = detail::rescale((WhereB::load(b + at.offset[1]) - zero_b) * INT32_C(128), factor_b, shift_b);
+    const int32_t gap = left - right;
+    *out++ = detail::place<Out>(detail::rescale(gap * gap, factor_out, shift_out) + zero_out, low, high);
+  } while (at.next());
+}
+
+// a, times b where it is negative: int8.
+template <class A, class B, class Out, class WhereA, class WhereB>
+void affine_prelu(const typename A::Code* a, const typename B::Code* b, typename Out::Code* out, int32_t rank,
+                  const int32_t* walk, int32_t zero_a, int32_t zero_b, int32_t zero_out, int32_t factor_up,
+                  int shift_up, int32_t factor_down, int shift_down, typename Out::Code low, typename Out::Code high) {
+  Cursor<2> at(walk, rank, rank);
+  do {
+    const int32_t value = WhereA::load(a + at.offset[0]) - zero_a;
+    const int32_t slope = WhereB::load(b + at.offset[1]) - zero_b;
+    const int32_t scaled = value < 0 ? detail::rescale(value * slope, factor_down, shift_down)
+                                     : detail::rescale(value, factor_up, shift_up);
+    *out++ = detail::place<Out>(scaled + zero_out, low, high);
+  } while (at.next());
+}
+
 // QUANTIZE from one affine format to another.
 template <class In, class Out, class Where, bool kReverse = false>
 void affine_rescale(const typename In::Code* in, typename Out::Code* out, int32_t count, int32_t zero_in,
@@ -63,24 +125,6 @@ void affine_rescale(const typename In::Code* in, typename Out::Code* out, int32_
     const int32_t value = detail::rescale(Where::load(in + i) - zero_in, factor, shift) + zero_out;
     out[i] = detail::place<Out>(value, Out::kMinCode, Out::kMaxCode);
   }
-}
-
-// MEAN and SUM: the sum of codes less zero points, scaled. kept and reduced: see `reduce_sum`; `count` elements go
-// into each output.
-template <class In, class Out, class Where>
-void affine_reduce(const typename In::Code* in, typename Out::Code* out, int32_t kept_rank, const int32_t* kept,
-                   int32_t reduced_rank, const int32_t* reduced, int32_t count, int32_t zero_in, int32_t zero_out,
-                   int32_t factor, int shift) {
-  Cursor<1> to(kept, kept_rank, kept_rank);
-  do {
-    const typename In::Code* from = in + to.offset[0];
-    Cursor<1> over(reduced, reduced_rank, reduced_rank);
-    int32_t sum = -zero_in * count;
-    do {
-      sum += Where::load(from + over.offset[0]);
-    } while (over.next());
-    *out++ = detail::place<Out>(detail::rescale(sum, factor, shift) + zero_out, Out::kMinCode, Out::kMaxCode);
-  } while (to.next());
 }
 
 }  // namespace minun

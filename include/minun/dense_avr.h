@@ -258,10 +258,10 @@ MINUN_NOINLINE void dense_avr_fixed16(const int16_t* x, const int16_t* w, const 
 template <class Out>
 MINUN_NOINLINE void dense_avr_quantised8(const int8_t* x, const int8_t* w, const int32_t* bias,
                                          typename Out::Code* y, int rows, int inputs, int outputs,
-                                         const Requantise<Out>& requantise) {
+                                         const RequantiseDense<Out>& requantise) {
   struct Finish {
     typename Out::Code* y;
-    const Requantise<Out>* requantise;
+    const RequantiseDense<Out>* requantise;
     MINUN_INLINE void operator()(int n, int32_t sum) const { y[n] = (*requantise)(sum, n); }
   };
   for (int row = 0; row < rows; ++row, x += inputs, y += outputs) {

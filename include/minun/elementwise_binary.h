@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Add, subtract, multiply, divide, maximum, minimum with numpy's broadcasting.
+// Operations on two tensors with numpy's broadcasting.
 #ifndef MINUN_ELEMENTWISE_BINARY_H
 #define MINUN_ELEMENTWISE_BINARY_H
 
 #include <stdint.h>
 
 #include "minun/arithmetic.h"
+#include "minun/convert.h"
 #include "minun/cursor.h"
 #include "minun/raster.h"
+#include "minun/squared_distance.h"
 
 namespace minun {
 
@@ -33,6 +35,24 @@ struct Divide {
   template <class Out, class A, class B>
   static inline typename Out::Code apply(typename A::Code a, typename B::Code b) {
     return Arithmetic<Out, A, B>::divide(a, b);
+  }
+};
+// (a - b)^2.
+struct SquaredDifference {
+  template <class Out, class A, class B>
+  static inline typename Out::Code apply(typename A::Code a, typename B::Code b) {
+    detail::Distance<Out, A, B> distance;
+    distance.clear();
+    distance.add(a, b);
+    return distance.result();
+  }
+};
+// a, times b where it is negative.
+struct Prelu {
+  template <class Out, class A, class B>
+  static inline typename Out::Code apply(typename A::Code a, typename B::Code b) {
+    if (Order<A>::less(a, 0) && !detail::Nar<A>::is(a)) return Arithmetic<Out, A, B>::multiply(a, b);
+    return detail::Conversion<Out, A>::apply(a);
   }
 };
 // On codes of one format; where a NaN is in play, b.

@@ -54,30 +54,63 @@ inline int32_t scale_quantised(int32_t x, int32_t multiplier, int shift) {
   return static_cast<int32_t>(negative ? 0u - high : high);
 }
 
-// As the interpreter's matrix product scales a fully connected layer of one scale: the same, rounded once.
-inline int32_t scale_quantised_once(int32_t x, int32_t multiplier, int shift) {
-  const int64_t wide = static_cast<int64_t>(x) * multiplier;
-  const int total = 31 - shift;
-  if (total > 32) {
-    int32_t high = static_cast<int32_t>(detail::upper_word(static_cast<uint64_t>(wide)));
-    uint8_t drop = static_cast<uint8_t>(total - 33);
-#if defined(__AVR__)
-    for (; drop >= 8; drop = static_cast<uint8_t>(drop - 8)) high >>= 8;
-#endif
-    high >>= drop;
-    return (high >> 1) + (high & 1);
-  }
-  return static_cast<int32_t>((wide + (INT64_C(1) << (total - 1))) >> total);
-}
-
-// The same for int64 accumulators (int16 activations): a 16-bit multiplier, rounded once.
+// MultiplyByQuantizedMultiplier for int64 accumulators (int16 activations): a 16-bit multiplier, rounded once.
 inline int32_t scale_quantised(int64_t x, int32_t multiplier, int shift) {
   const int32_t reduced = multiplier < 0x7FFF0000 ? (multiplier + (INT32_C(1) << 15)) >> 16 : 0x7FFF;
   const int total = 15 - shift;
   return static_cast<int32_t>((x * reduced + (INT64_C(1) << (total - 1))) >> total);
 }
-inline int32_t scale_quantised_once(int64_t x, int32_t multiplier, int shift) {
-  return scale_quantised(x, multiplier, shift);
+namespace detail {
+
+// magnitude * factor rounded to a double and then to an integer, halves up, cut at 2^30: how the interpreter scales a
+// fully connected layer. factor: (high * 2^21 + low) / 2^(53 + drop) with high >= 2^31, low < 2^21; magnitude < 2^42.
+inline MINUN_NOINLINE int32_t round_in_double(uint64_t magnitude, uint32_t high, uint32_t low, int drop) {
+  const uint32_t x_low = static_cast<uint32_t>(magnitude), x_high = upper_word(magnitude);
+  const uint32_t f_low = (high << 21) | low, f_high = high >> 11;
+  const uint64_t lowest = static_cast<uint64_t>(x_low) * f_low;
+  uint64_t product = static_cast<uint64_t>(x_high) * f_low + static_cast<uint64_t>(x_low) * f_high + upper_word(lowest);
+  product += static_cast<uint64_t>(x_high * f_high) << 32;  // without its last 32 bits
+  const int shift = drop + 21;
+  if (shift > 63) return 0;
+  if ((product >> shift) >= (UINT64_C(1) << 30)) return INT32_C(1) << 30;
+  const uint64_t unit = UINT64_C(1) << shift;
+  const uint64_t sum = product + (unit >> 1);
+  const uint64_t gap = unit - (sum & (unit - 1));  // to the next tie
+  int32_t result = static_cast<int32_t>(sum >> shift);
+  if (gap <= 2048 && product >> 21 != 0) {  // a double of 53 bits may reach it
+    const uint32_t top = upper_word(product);
+    const int bits = top != 0 ? 64 - leading_zeros(top) : 32 - leading_zeros(static_cast<uint32_t>(product));
+    const uint64_t half = UINT64_C(1) << (bits - 22);  // of the last place
+    if ((gap << 32) <= half + static_cast<uint32_t>(lowest)) ++result;
+  }
+  return result;
+}
+
+}  // namespace detail
+
+// The same of a 32-bit sum: one product tells, unless a tie is near.
+inline int32_t scale_in_double(int32_t x, uint32_t high, uint32_t low, int drop) {
+  const uint32_t magnitude = x < 0 ? 0u - static_cast<uint32_t>(x) : static_cast<uint32_t>(x);
+  int32_t result;
+  const uint32_t product = detail::upper_word(static_cast<uint64_t>(magnitude) * high);  // less than 2 too small
+  const uint8_t mask = drop > 8 ? 0xFFu : static_cast<uint8_t>((1u << (drop > 0 ? drop - 1 : 0)) - 1u);
+  if (drop < 3 || drop > 32 || (product & mask) >= mask - 1u) {
+    result = detail::round_in_double(magnitude, high, low, drop);
+  } else {
+    uint8_t places = static_cast<uint8_t>(drop - 1);
+    uint32_t halves = product;
+#if defined(__AVR__)
+    for (; places >= 8; places = static_cast<uint8_t>(places - 8)) halves >>= 8;
+#endif
+    halves >>= places;
+    result = static_cast<int32_t>((halves >> 1) + (halves & 1u));
+  }
+  return x < 0 ? -result : result;
+}
+inline int32_t scale_in_double(int64_t x, uint32_t high, uint32_t low, int drop) {
+  const uint64_t magnitude = x < 0 ? 0u - static_cast<uint64_t>(x) : static_cast<uint64_t>(x);
+  const int32_t result = detail::round_in_double(magnitude, high, low, drop);
+  return x < 0 ? -result : result;
 }
 
 // How accumulators become codes: in flash, a multiplier and a shift per output channel (or one for all).
@@ -85,7 +118,7 @@ template <class Out>
 struct Requantise {
   const int32_t* multipliers;
   const int8_t* shifts;
-  bool per_channel, once;
+  bool per_channel;
   int32_t zero_point;
   typename Out::Code low, high;
 
@@ -94,9 +127,27 @@ struct Requantise {
     const int at = per_channel ? channel : 0;
     const int32_t multiplier = flash_load(multipliers + at);
     const int shift = flash_load(shifts + at);
-    const int32_t value = (once ? scale_quantised_once(sum, multiplier, shift)
-                                : scale_quantised(sum, multiplier, shift)) +
-                          zero_point;
+    const int32_t value = scale_quantised(sum, multiplier, shift) + zero_point;
+    return value < low ? low : value > high ? high
+                                            : static_cast<typename Out::Code>(value);
+  }
+};
+
+// The same of a dense layer: the parts of its factors (`detail::round_in_double`).
+template <class Out>
+struct RequantiseDense {
+  const uint32_t* highs;
+  const uint32_t* lows;
+  const int8_t* drops;
+  bool per_channel;
+  int32_t zero_point;
+  typename Out::Code low, high;
+
+  template <class Sum>
+  MINUN_INLINE typename Out::Code operator()(Sum sum, int channel) const {
+    const int at = per_channel ? channel : 0;
+    const int32_t value =
+        scale_in_double(sum, flash_load(highs + at), flash_load(lows + at), flash_load(drops + at)) + zero_point;
     return value < low ? low : value > high ? high
                                             : static_cast<typename Out::Code>(value);
   }
@@ -107,7 +158,7 @@ struct Requantise {
 template <class Out, class X, class W, class Sum>
 MINUN_NOINLINE void dense_quantised(const typename X::Code* x, const typename W::Code* w, const Sum* bias,
                                     typename Out::Code* y, int rows, int inputs, int outputs,
-                                    const Requantise<Out>& requantise) {
+                                    const RequantiseDense<Out>& requantise) {
   for (int row = 0; row < rows; ++row, x += inputs) {
     const typename W::Code* weight = w;
     for (int n = 0; n < outputs; ++n) {

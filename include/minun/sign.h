@@ -34,11 +34,24 @@ struct Negated<Float16> {
 template <>
 struct Negated<BFloat16> : Negated<Float16> {};
 
+template <class F, bool kWrap>
+struct StaysLowest {
+  static inline bool is(typename F::Code) { return false; }
+};
+template <class F>
+struct StaysLowest<F, true> {
+  static inline bool is(typename F::Code code) { return code == F::kMinCode; }
+};
+
 }  // namespace detail
 
-template <class F, class Where>
+// kWrap: the lowest code stays as it is, as in TensorFlow Lite.
+template <class F, class Where, bool kWrap>
 void negate(const typename F::Code* in, typename F::Code* out, int32_t count, int32_t zero) {
-  for (int32_t i = 0; i < count; ++i) out[i] = detail::Negated<F>::of(Where::load(in + i), zero);
+  for (int32_t i = 0; i < count; ++i) {
+    const typename F::Code code = Where::load(in + i);
+    out[i] = detail::StaysLowest<F, kWrap>::is(code) ? code : detail::Negated<F>::of(code, zero);
+  }
 }
 
 template <class F, class Where>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax along an axis: in 32-bit integer arithmetic for posit, fixed-point and floats, and TensorFlow Lite's
-// reference arithmetic for int8 codes.
+// Softmax and its logarithm along an axis, in 32-bit integer arithmetic, for posit, fixed-point and floats.
 #ifndef MINUN_SOFTMAX_H
 #define MINUN_SOFTMAX_H
 
@@ -12,10 +11,11 @@
 
 namespace minun {
 
-// in, out (outer, extent, inner), softmax along `extent`. In place if the codes have one size. Exponentials are
-// computed twice, so that nothing has to be kept.
-template <class Out, class In>
-void softmax(const typename In::Code* in, typename Out::Code* out, int32_t outer, int32_t extent, int32_t inner) {
+// in, out (outer, extent, inner), along `extent`. In place if the codes have one size. Differences to the maximum are
+// multiplied by beta where kBeta. Exponentials are computed twice, so that nothing has to be kept.
+template <class Out, class In, bool kLog, bool kBeta>
+void softmax(const typename In::Code* in, typename Out::Code* out, int32_t outer, int32_t extent, int32_t inner,
+             Real beta) {
   for (; outer > 0; --outer, in += extent * inner, out += extent * inner) {
     for (int32_t i = 0; i < inner; ++i) {
       const typename In::Code* lane = in + i;
@@ -26,11 +26,16 @@ void softmax(const typename In::Code* in, typename Out::Code* out, int32_t outer
       const Real top = to_real<In>(largest);
       Real sum = real::zero();
       for (int32_t k = 0; k < extent; ++k) {
-        sum = real::add(sum, real::exponential(real::subtract(to_real<In>(lane[k * inner]), top)));
+        Real apart = real::subtract(to_real<In>(lane[k * inner]), top);
+        if (kBeta) apart = real::multiply(apart, beta);
+        sum = real::add(sum, real::exponential(apart));
       }
+      if (kLog) sum = real::logarithm(sum);
       for (int32_t k = 0; k < extent; ++k) {
-        const Real power = real::exponential(real::subtract(to_real<In>(lane[k * inner]), top));
-        out[k * inner + i] = from_real<Out>(real::divide(power, sum));
+        Real apart = real::subtract(to_real<In>(lane[k * inner]), top);
+        if (kBeta) apart = real::multiply(apart, beta);
+        const Real share = kLog ? real::subtract(apart, sum) : real::divide(real::exponential(apart), sum);
+        out[k * inner + i] = from_real<Out>(share);
       }
     }
   }

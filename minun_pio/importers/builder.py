@@ -72,7 +72,7 @@ class GraphBuilder:
         self.inputs: list[str] = []
         self.nodes: list[Node] = []
         self._node_names: set[str] = set()
-        self._known: dict[tuple[str, Shape, bytes], str] = {}
+        self._known: dict[tuple[str, Shape, bytes, Any], str] = {}
         self._suffix: dict[str, int] = {}
 
     def fresh(self, hint: str) -> str:
@@ -99,11 +99,12 @@ class GraphBuilder:
         self.inputs.append(name)
         return name
 
-    def constant(self, values: Any, hint: str) -> str:
-        """A constant: floats are kept in float64, integers (indices) in int64. Equal ones are shared."""
+    def constant(self, values: Any, hint: str, fmt: Any = None) -> str:
+        """A constant: floats are kept in float64, integers (indices) in int64; `fmt` is noted as the source's
+        own format. Equal ones of one format are shared."""
         array = np.asarray(values)
         array = array.astype(np.int64) if array.dtype.kind in "iub" else float_constant(array)
-        key = (array.dtype.str, array.shape, array.tobytes())
+        key = (array.dtype.str, array.shape, array.tobytes(), fmt)
         if key not in self._known:
             if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
                 raise MinunError(
@@ -111,6 +112,8 @@ class GraphBuilder:
                 )
             name = self._tensor(hint, array.shape)
             self.constants[name] = array
+            if fmt is not None:
+                self.quantised[name] = fmt
             self._known[key] = name
         return self._known[key]
 

@@ -35,9 +35,10 @@ def add(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
     return _binary(x, fx, y, fy, out, np.add)
 
 
-def sub(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
+def sub(x: Codes, fx: Format, y: Codes, fy: Format, out: Format, *, general: bool = False) -> Codes:
+    """`general` matters to int16 (`tflite.add_constants`)."""
     if isinstance(fx, Affine):
-        return tflite.add(x, fx, y, _affine(fy), _affine(out), subtract=True)
+        return tflite.add(x, fx, y, _affine(fy), _affine(out), subtract=True, general=general)
     return _binary(x, fx, y, fy, out, np.subtract)
 
 
@@ -50,15 +51,31 @@ def mul(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
 def div(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
     """x / y. By zero: NaR for posits; for fixed-point the outermost code of x's sign, and 0 / 0 is 0."""
     if isinstance(fx, Affine):
-        raise MinunError(
-            "operator.family", "division has no affine arithmetic; convert its inputs to another family"
-        )
+        return tflite.div(x, fx, y, _affine(fy), _affine(out))
     codes = _binary(x, fx, y, fy, out, np.divide)
     if isinstance(out, Fixed):
         sign = np.sign(np.asarray(x))
         limit = np.where(sign < 0, out.min_code, np.where(sign > 0, out.max_code, 0)).astype(out.storage)
         codes = np.where(np.asarray(y) == 0, limit, codes)
     return codes
+
+
+def prelu(x: Codes, fx: Format, slope: Codes, fs: Format, out: Format) -> Codes:
+    """x from zero up, x * slope below, rounded once."""
+    if isinstance(fx, Affine):
+        return tflite.prelu(x, fx, slope, _affine(fs), _affine(out))
+    steep = _binary(x, fx, slope, fs, out, np.multiply)
+    plain = np.broadcast_to(convert(x, fx, out), steep.shape)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.asarray(fx.decode(x)) < 0, steep, plain)
+
+
+def squared_difference(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
+    """(x - y)^2, rounded once (float family: twice, difference then square)."""
+    if isinstance(fx, Affine):
+        return tflite.squared_difference(x, fx, y, _affine(fy), _affine(out))
+    left, right = np.broadcast_arrays(x, y)
+    return _squared_gaps(left[..., None], fx, right[..., None], fy, out)
 
 
 def multiply_add(x: Codes, fx: Format, y: Codes, fy: Format, z: Codes, fz: Format, out: Format) -> Codes:
@@ -85,16 +102,17 @@ def minimum(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
     return _binary(x, fx, y, fy, out, np.minimum)
 
 
-def convert(codes: Codes, source: Format, target: Format) -> Codes:
+def convert(codes: Codes, source: Format, target: Format, *, single: bool = False) -> Codes:
     """The same values in another format or family, rounded once.
 
-    Between affine formats: TensorFlow Lite's requantisation. float to affine: float32 division by the scale,
-    half away from zero (AffineQuantize). posit or fixed to affine: the exact quotient, half away from zero.
+    Between affine formats: TensorFlow Lite's requantisation, QUANTIZE's or (`single`) RELU's. float to
+    affine: float32 division by the scale, half away from zero (AffineQuantize). posit or fixed to affine: the
+    exact quotient, half away from zero.
     """
     if source == target:
         return np.asarray(codes)
     if isinstance(source, Affine) and isinstance(target, Affine):
-        return tflite.rescale(codes, source, target)
+        return tflite.rescale(codes, source, target, single)
     if isinstance(target, Affine):
         if source.family == "float":
             with np.errstate(all="ignore"):
@@ -191,16 +209,20 @@ def squared_distance(x: Codes, fx: Format, b: Codes, fb: Format, out: Format) ->
     """sum((x - b)^2) exact, one rounding: x (..., d), b (m, d), result (..., m). float: float32, in
     order.
     """
-    points, centres = np.asarray(x)[..., None, :], np.asarray(b)
+    return _squared_gaps(np.asarray(x)[..., None, :], fx, np.asarray(b), fb, out)
+
+
+def _squared_gaps(x: Codes, fx: Format, y: Codes, fy: Format, out: Format) -> Codes:
+    """sum((x - y)^2) over the last axis; the others broadcast."""
     if fx.family == "float":
-        left, right = _single(points, fx), _single(centres, fb)
-        total = np.zeros(np.broadcast_shapes(left.shape, right.shape)[:-1], np.float32)
+        minuend, subtrahend = _single(x, fx), _single(y, fy)
+        sums = np.zeros(np.broadcast_shapes(minuend.shape, subtrahend.shape)[:-1], np.float32)
         with np.errstate(all="ignore"):
-            for k in range(left.shape[-1]):
-                step = left[..., k] - right[..., k]
-                total = total + step * step
-        return out.encode(total)
-    left, right = np.broadcast_arrays(fx.decode(points), fb.decode(centres))
+            for k in range(minuend.shape[-1]):
+                step = minuend[..., k] - subtrahend[..., k]
+                sums = sums + step * step
+        return out.encode(sums)
+    left, right = np.broadcast_arrays(fx.decode(x), fy.decode(y))
     gap = left - right
     total = (gap * gap).sum(axis=-1)
     # Every term is positive: a relative error of 2 roundings in the gap, 1 in the square, K in the sum.

@@ -27,9 +27,11 @@ from minun_pio.numerics.elementwise import (
     minimum,
     mul,
     multiply_add,
+    prelu,
     reduce_mean,
     reduce_sum,
     round_sum,
+    squared_difference,
     squared_distance,
     sub,
 )
@@ -56,9 +58,11 @@ __all__ = [
     "mul",
     "multiply_add",
     "patches",
+    "prelu",
     "reduce_mean",
     "reduce_sum",
     "round_sum",
+    "squared_difference",
     "squared_distance",
     "sub",
 ]
@@ -75,10 +79,12 @@ def dot(
     bias: Codes | None,
     bias_format: Format | None,
     out: Format,
+    kind: tflite.Product = tflite.Product.DENSE,
 ) -> Codes:
     """Codes of `round(bias + x @ w.T)`: x (..., K), w (N, K), bias (N,) or None, result (..., N).
 
-    Any widths of one family together. Raises MinunError `format.family` where families meet.
+    `kind` matters to affine formats only. Any widths of one family together. Raises MinunError
+    `format.family` where families meet.
     """
     columns, depth = np.asarray(w).shape
     rows = np.ascontiguousarray(x).reshape(-1, depth)
@@ -86,7 +92,7 @@ def dot(
     if isinstance(x_format, Affine):
         w_affine, out_affine = _affine(w_format), _affine(out)
         accumulator = tflite.accumulate(rows, x_format, np.asarray(w), w_affine, bias)
-        result = tflite.requantise(accumulator, x_format, w_affine, out_affine)
+        result = tflite.requantise(accumulator, x_format, w_affine, out_affine, kind)
     elif x_format.family == "float":
         result = out.encode(_float_dot(rows, x_format, np.asarray(w), w_format, bias, bias_format))
     else:
@@ -108,7 +114,7 @@ def dot_batched(a: Codes, a_format: Format, b: Codes, b_format: Format, out: For
     result = np.empty((*lead, left.shape[-2], right.shape[-1]), out.storage)
     for index in np.ndindex(*lead):
         columns = np.ascontiguousarray(right[index].T)
-        result[index] = dot(left[index], a_format, columns, b_format, None, None, out)
+        result[index] = dot(left[index], a_format, columns, b_format, None, None, out, tflite.Product.MATMUL)
     return result
 
 
@@ -122,6 +128,7 @@ def conv(
     out: Format,
     window: Window,
     groups: int = 1,
+    kind: tflite.Product = tflite.Product.CONV,
 ) -> Codes:
     """Convolution: x (samples, H, W, Cin), w (Cout, kh, kw, Cin / groups), result (samples, OH, OW, Cout).
 
@@ -136,7 +143,10 @@ def conv(
         if step < image.shape[0]:
             parts = (image[start : start + step] for start in range(0, image.shape[0], step))
             return np.concatenate(
-                [conv(part, x_format, w, w_format, bias, bias_format, out, window, groups) for part in parts]
+                [
+                    conv(part, x_format, w, w_format, bias, bias_format, out, window, groups, kind)
+                    for part in parts
+                ]
             )
     if groups > 1 and per_in == 1 and isinstance(x_format, Posit | Fixed):
         fw, fo = _exact(w_format), _exact(out)
@@ -157,7 +167,7 @@ def conv(
             zero = x_format.zero_point if isinstance(x_format, Affine) else 0
             rows = patches(part, window, fill=zero)
             weights = tflite.channels(w_format, chosen) if isinstance(w_format, Affine) else w_format
-            pieces.append(dot(rows, x_format, flat, weights, part_bias, bias_format, out))
+            pieces.append(dot(rows, x_format, flat, weights, part_bias, bias_format, out, kind))
     return pieces[0] if groups == 1 else np.concatenate(pieces, axis=-1)
 
 

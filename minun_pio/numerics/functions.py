@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Unary functions on codes: what the device computes, and the tables it computes with.
 
-Formats of up to 8 bits, int8 affine included, use a table over all codes, correctly rounded. Sigmoid and
-tanh of 9 to 16 bits are interpolated in code space (`curves`). The other functions of wider posits and
-fixed-point, and all of floats, are computed in 32-bit integer arithmetic (`real_functions`) and rounded once.
+Formats of up to 8 bits use a table over all codes, correctly rounded. Sigmoid and tanh of 9 to 16 bits are
+interpolated in code space (`curves`). The other functions of wider posits and fixed-point, and all of
+floats, are computed in 32-bit integer arithmetic (`real_functions`) and rounded once. int8 and int16 with a
+scale give TensorFlow Lite's bits (`tflite_functions`): the former by a table as well.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from minun_pio.errors import MinunError
+from minun_pio.numerics import tflite_functions as tflite
 from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.curves import Curve, cached_curve, evaluate, has_curve
 from minun_pio.numerics.elementwise import nearest_away
@@ -66,18 +68,52 @@ def uses_table(fin: Format) -> bool:
 def apply(function: str, codes: Codes, fin: Format, fout: Format, **attrs: float) -> Codes:
     """`function` of codes of `fin` as codes of `fout`: the definition, equal to the device's on every code.
 
-    attrs: alpha (leaky_relu, elu), alpha and beta (hard_sigmoid). Raises MinunError for affine inputs wider
-    than 8 bits.
+    attrs: alpha (leaky_relu, elu), alpha and beta (hard_sigmoid). Raises MinunError from affine formats wider
+    than 8 bits to others than int16.
     """
+    if isinstance(fin, Affine) and fin.width == 16 and isinstance(fout, Affine) and fout.width == 16:
+        return _affine16(function, codes, fin, fout, **attrs)
     if uses_table(fin) or has_curve(fin, fout):
         table = _code_table(function, fin, fout, tuple(attrs.items()))  # type: ignore[arg-type]
         return np.take(table, _table_index(codes, fin))
     if isinstance(fin, Affine) or isinstance(fout, Affine):
         raise MinunError(
             "operator.family",
-            f"{function} of {fin.name} has no definition; convert it to int8 or another family",
+            f"{function} from {fin.name} to {fout.name} has no definition; "
+            "convert it to int8 or another family",
         )
     return computed(function, codes, fin, fout, **attrs)
+
+
+def _affine16(function: str, codes: Codes, fin: Affine, fout: Affine, **attrs: float) -> Codes:
+    if tflite.has_sigmoid_table(function, fin, fout):
+        return tflite.sigmoid16(codes, fin, function == "tanh")
+    if function == "leaky_relu":
+        return tflite.leaky_relu(codes, fin, fout, **attrs)
+    if function == "sqrt":
+        return tflite.sqrt(codes, fin, fout)
+    return tflite.lookup(codes, affine_lookup(function, fin, fout, **attrs))
+
+
+def affine_lookup(function: str, fin: Affine, fout: Affine, **attrs: float) -> tuple[int, ...]:
+    """The 513 entries of a function of int16 that has neither a formula nor the sigmoid's table."""
+    return _affine_lookup(function, fin, fout, tuple(attrs.items()))
+
+
+@functools.lru_cache(maxsize=64)
+def _affine_lookup(
+    function: str, fin: Affine, fout: Affine, attrs: tuple[tuple[str, float], ...]
+) -> tuple[int, ...]:
+    ends = {"log": fout.min_code * fout.scale, "reciprocal_sqrt": fout.max_code * fout.scale}
+
+    def values(x: Values) -> Values:
+        with np.errstate(all="ignore"):
+            single = tflite.SINGLE.get(function)
+            y: Any = reference(function, x, **dict(attrs)) if single is None else single(x.astype(np.float32))
+        result: Values = np.where(x > 0, y, ends[function]) if function in ends else y
+        return result
+
+    return tflite.lookup_table(values, fin, fout)
 
 
 @functools.lru_cache(maxsize=64)
@@ -112,8 +148,8 @@ def curve(function: str, fin: Format, fout: Format) -> Curve | None:
 
 
 def unary_table(function: str, fin: Format, fout: Format, **attrs: float) -> Codes:
-    """`fout` codes at all 2^n codes of `fin` (n up to 8), by the code's bits read as unsigned; correctly
-    rounded.
+    """`fout` codes at all 2^n codes of `fin` (n up to 8), by the code's bits read as unsigned: correctly
+    rounded, from int8 to int8 TensorFlow Lite's.
     """
     if not uses_table(fin):
         raise MinunError(
@@ -121,6 +157,10 @@ def unary_table(function: str, fin: Format, fout: Format, **attrs: float) -> Cod
         )
     bits = np.arange(1 << fin.bits)
     codes = np.where(bits >= 1 << (fin.bits - 1), bits - (1 << fin.bits), bits).astype(fin.storage)
+    if isinstance(fin, Affine) and isinstance(fout, Affine) and fout.width == 8:
+        found = tflite.narrow(function, codes, fin, fout, **attrs)
+        if found is not None:
+            return found
     return rounded_reference(function, fin.decode(codes), fout, **attrs)
 
 

@@ -232,5 +232,5 @@ def from_real(x: Real, out: Format) -> Codes:
     if isinstance(out, Posit):
         values = np.clip(values, 0.0, 2.0**out.max_scale)
         values = np.where((x.exponent == POLE) & (x.significand != 0), np.nan, values)
-    values = np.where(x.negative, -values, values)
+    values = np.where(x.negative & (x.significand != 0), -values, values)  # a zero has no sign
     return out.encode(np.where(x.undefined, np.nan, values))

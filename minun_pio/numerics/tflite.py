@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from minun_pio.errors import MinunError
 from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.format import Codes
-
-Integers = NDArray[np.int64]
-
-_INT32 = np.iinfo(np.int32)
+from minun_pio.numerics.gemmlowp import Integers, bit_length, divide_by_power, high_mul, reciprocal, wrapped
 
 
 @dataclass(frozen=True)
@@ -48,35 +47,12 @@ def quantise_multiplier(factor: float) -> Multiplier:
     return Multiplier(fixed, shift)
 
 
-def saturating_rounding_doubling_high_mul(a: Integers, b: Integers | int) -> Integers:
-    """gemmlowp's SaturatingRoundingDoublingHighMul: (2ab + 2^31, toward zero) / 2^32, INT32_MIN squared
-    saturates.
-    """
-    left, right = np.broadcast_arrays(np.asarray(a, np.int64), np.asarray(b, np.int64))
-    wide = left * right
-    nudged = wide + np.where(wide >= 0, 1 << 30, 1 - (1 << 30))
-    high = np.where(nudged >= 0, nudged >> 31, -((-nudged) >> 31))  # C's division truncates
-    both = (left == _INT32.min) & (right == _INT32.min)
-    result: Integers = np.where(both, np.int64(_INT32.max), high)
-    return result
-
-
-def rounding_divide_by_pot(x: Integers, exponent: Integers | int) -> Integers:
-    """gemmlowp's RoundingDivideByPOT: x / 2^exponent, rounded half away from zero."""
-    shift = np.asarray(exponent, np.int64)
-    mask = np.left_shift(np.int64(1), shift) - 1
-    remainder = x & mask
-    threshold = (mask >> 1) + (x < 0)
-    result: Integers = (x >> shift) + (remainder > threshold)
-    return result
-
-
 def multiply_by_quantised_multiplier(x: Integers, fixed: Integers | int, shift: Integers | int) -> Integers:
     """MultiplyByQuantizedMultiplier for int32 accumulators (the version that rounds twice)."""
     shifts = np.asarray(shift, np.int64)
     left, right = np.maximum(shifts, 0), np.maximum(-shifts, 0)
-    shifted = (np.asarray(x, np.int64) << left).astype(np.int32).astype(np.int64)
-    return rounding_divide_by_pot(saturating_rounding_doubling_high_mul(shifted, fixed), right)
+    shifted = wrapped(np.asarray(x, np.int64) << left)
+    return divide_by_power(high_mul(shifted, fixed), right)
 
 
 def multiply_by_quantised_multiplier64(x: Integers, fixed: Integers | int, shift: Integers | int) -> Integers:
@@ -100,41 +76,67 @@ def accumulate(x: Codes, x_format: Affine, w: Codes, w_format: Affine, bias: Cod
     return result
 
 
-def scale_once(x: Integers, fixed: Integers | int, shift: Integers | int) -> Integers:
-    """x * fixed * 2^(shift - 31) with one rounding, half up: how the interpreter's matrix product (not its
-    reference function of the same name) scales a fully connected layer that has one scale. |x| < 2^31."""
-    total = 31 - np.asarray(shift, np.int64)
-    result: Integers = (np.asarray(x, np.int64) * fixed + (np.int64(1) << (total - 1))) >> total
+class Product(Enum):
+    """Which kernel a sum of products belongs to: they scale their accumulators in different ways."""
+
+    DENSE = "dense"
+    """FULLY_CONNECTED: in double, rounded half away from zero."""
+    CONV = "conv"
+    """Convolutions: a multiplier of 31 bits and two roundings, in int16 one of 16 bits."""
+    CONV32 = "conv32"
+    """Convolutions of int16 with int32 biases: the sums are int32 too, and scaled as those of int8."""
+    MATMUL = "matmul"
+    """BATCH_MATMUL: as convolutions, but the product of the inputs' scales is rounded to float32."""
+
+
+def output_factors(x: Affine, w: Affine, out: Affine, product: Product) -> list[float]:
+    """The factor scale_x * scale_w / scale_out of each output channel, or the one of all."""
+    if product is Product.MATMUL:
+        return [float(np.float32(x.scale) * np.float32(w.scale)) / out.scale]
+    return [x.scale * scale / out.scale for scale in w.scales]
+
+
+def requantise(accumulator: Integers, x: Affine, w: Affine, out: Affine, product: Product) -> Codes:
+    """Accumulators (..., channels) to codes of `out`."""
+    factors = output_factors(x, w, out, product)
+    if product is Product.DENSE:
+        return saturate(round_in_double(accumulator, np.asarray(factors)) + out.zero_point, out)
+    multipliers = [quantise_multiplier(factor) for factor in factors]
+    fixed = np.array([m.fixed for m in multipliers], np.int64)
+    shift = np.array([m.shift for m in multipliers], np.int64)
+    wide = x.width == 16 and product is not Product.CONV32
+    scale = multiply_by_quantised_multiplier64 if wide else multiply_by_quantised_multiplier
+    return saturate(scale(accumulator, fixed, shift) + out.zero_point, out)
+
+
+def round_in_double(x: Integers, factor: NDArray[np.float64]) -> Integers:
+    """x * factor in double, half away from zero, cut at 2^30; |x| < 2^42."""
+    scaled = np.asarray(x).astype(np.float64) * factor
+    magnitude = np.abs(scaled)
+    whole = np.floor(magnitude)
+    rounded = np.minimum(whole + (magnitude - whole >= 0.5), 2.0**30)
+    result: Integers = np.copysign(rounded, scaled).astype(np.int64)
     return result
 
 
-def rounds_once(x: Affine, w: Affine) -> bool:
-    """Whether a product is a fully connected layer of one scale on int8 (see `output_multipliers`)."""
-    return x.width == 8 and len(w.scales) == 1 and w.axis is None
+@dataclass(frozen=True)
+class DoubleFactor:
+    """A double as the board takes it: (high * 2^21 + low) / 2^(53 + drop), `high` of 32 bits, `low` of 21."""
+
+    high: int
+    low: int
+    drop: int
 
 
-def output_multipliers(x: Affine, w: Affine, out: Affine, channels: int) -> list[Multiplier]:
-    """The factor scale_x * scale_w / scale_out of each output channel.
-
-    A weight tensor with a single scale and no axis is a fully connected layer's: there the product of the
-    two input scales is rounded to float32 first. Convolutions always give their weights an axis.
-    """
-    if len(w.scales) == 1 and w.axis is None:
-        product = float(np.float32(x.scale) * np.float32(w.scales[0]))
-        return [quantise_multiplier(product / out.scale)] * channels
-    scales = w.scales if len(w.scales) > 1 else w.scales * channels
-    return [quantise_multiplier(x.scale * scale / out.scale) for scale in scales]
-
-
-def requantise(accumulator: Integers, x: Affine, w: Affine, out: Affine) -> Codes:
-    """Accumulators (..., channels) to codes of `out`."""
-    multipliers = output_multipliers(x, w, out, accumulator.shape[-1])
-    fixed = np.array([m.fixed for m in multipliers], np.int64)
-    shift = np.array([m.shift for m in multipliers], np.int64)
-    scale = multiply_by_quantised_multiplier64 if x.width == 16 else multiply_by_quantised_multiplier
-    if rounds_once(x, w):
-        scale = scale_once
-    return saturate(scale(accumulator, fixed, shift) + out.zero_point, out)
+def double_factor(factor: float) -> DoubleFactor:
+    """Raises MinunError beyond 2^20, where nothing but saturation is left."""
+    fraction, exponent = math.frexp(factor)
+    if exponent > 20:
+        raise MinunError(
+            "format.affine", f"a factor of {factor:g} from sums to codes found; quantise the model again"
+        )
+    whole = int(fraction * 2.0**53)
+    return DoubleFactor(whole >> 21, whole & 0x1FFFFF, min(-exponent, 127))
 
 
 def saturate(values: Integers, out: Affine) -> Codes:
@@ -158,7 +160,16 @@ class AddConstants:
     result: Multiplier
 
 
-def add_constants(x: Affine, y: Affine, out: Affine) -> AddConstants:
+def add_constants(x: Affine, y: Affine, out: Affine, general: bool = False) -> AddConstants:
+    """int16 whose scales are powers of two, the larger input's the output's: the other input is shifted,
+    unless `general` (SUB without the option pot_scale_int16)."""
+    if x.width == 16 and not general:
+        logs = [math.frexp(fmt.scale) for fmt in (x, y, out)]
+        (_, first), (_, second), (_, result) = logs
+        if all(fraction == 0.5 for fraction, _ in logs) and max(first, second) == result:
+            one = 1 << 30
+            shifted = (Multiplier(one, first - result), Multiplier(one, second - result))
+            return AddConstants(1, *shifted, Multiplier(one, 1))
     left_shift = 15 if x.width == 16 else 20
     twice = 2.0 * max(x.scale, y.scale)
     return AddConstants(
@@ -169,9 +180,11 @@ def add_constants(x: Affine, y: Affine, out: Affine) -> AddConstants:
     )
 
 
-def add(x: Codes, fx: Affine, y: Codes, fy: Affine, out: Affine, subtract: bool = False) -> Codes:
+def add(
+    x: Codes, fx: Affine, y: Codes, fy: Affine, out: Affine, *, subtract: bool = False, general: bool = False
+) -> Codes:
     """ADD and SUB of int8 and int16."""
-    constants = add_constants(fx, fy, out)
+    constants = add_constants(fx, fy, out, general)
 
     def scaled(codes: Codes, fmt: Affine, factor: Multiplier) -> Integers:
         wide = (np.asarray(codes).astype(np.int64) - fmt.zero_point) << constants.left_shift
@@ -199,9 +212,90 @@ def mul(x: Codes, fx: Affine, y: Codes, fy: Affine, out: Affine) -> Codes:
     )
 
 
-def rescale(x: Codes, fx: Affine, out: Affine) -> Codes:
-    """QUANTIZE from affine to affine (Requantize): one multiplier, no left shift."""
-    factor = quantise_multiplier(fx.scale / out.scale)
+def div_constant(x: Affine, y: Affine, out: Affine) -> Multiplier:
+    """The factor of DIV, computed in float32 as the original does."""
+    return quantise_multiplier(float(np.float32(x.scale) / (np.float32(y.scale) * np.float32(out.scale))))
+
+
+def div(x: Codes, fx: Affine, y: Codes, fy: Affine, out: Affine) -> Codes:
+    """DIV of int8 and int16. Quotients that the original shifts by 32 bits or more, which C++ leaves
+    undefined, round to zero; by zero: the outermost code of x's sign, and 0 / 0 is 0."""
+    factor = div_constant(fx, fy, out)
+    above, below = np.broadcast_arrays(
+        np.asarray(x).astype(np.int64) - fx.zero_point, np.asarray(y).astype(np.int64) - fy.zero_point
+    )
+    above, below = np.where(below < 0, -above, above), np.abs(below)
+    inverse, places = reciprocal(np.maximum(below, 1), 31)
+    room = 31 - bit_length(np.where(above < 0, ~above, above))  # CountLeadingSignBits
+    quotient = high_mul(high_mul(above << room, inverse), factor.fixed)
+    scaled = divide_by_power(quotient, np.minimum(places + room - factor.shift, 32))
+    scaled = np.where(below == 0, np.sign(above) << 20, np.where(above == 0, 0, scaled))
+    return saturate(scaled + out.zero_point, out)
+
+
+@dataclass(frozen=True)
+class DifferenceConstants:
+    """Of SQUARED_DIFFERENCE: both inputs are scaled to a common unit, the square to the output's."""
+
+    first: Multiplier
+    second: Multiplier
+    result: Multiplier
+
+
+DIFFERENCE_SHIFT = 7
+
+
+def difference_constants(x: Affine, y: Affine, out: Affine) -> DifferenceConstants:
+    """Raises MinunError for other widths than 8 bits, which TensorFlow Lite does not have."""
+    if not x.width == y.width == out.width == 8:
+        raise MinunError(
+            "operator.family", f"squared_difference of {x.name} and {y.name} found, int8 is defined"
+        )
+    twice = 2.0 * max(x.scale, y.scale)
+    square = twice * twice / ((1 << 2 * DIFFERENCE_SHIFT) * out.scale)
+    factors = (quantise_multiplier(factor) for factor in (x.scale / twice, y.scale / twice, square))
+    return DifferenceConstants(*factors)
+
+
+def squared_difference(x: Codes, fx: Affine, y: Codes, fy: Affine, out: Affine) -> Codes:
+    """SQUARED_DIFFERENCE of int8."""
+    constants = difference_constants(fx, fy, out)
+
+    def scaled(codes: Codes, fmt: Affine, factor: Multiplier) -> Integers:
+        wide = (np.asarray(codes).astype(np.int64) - fmt.zero_point) << DIFFERENCE_SHIFT
+        return multiply_by_quantised_multiplier(wide, factor.fixed, factor.shift)
+
+    gap = scaled(x, fx, constants.first) - scaled(y, fy, constants.second)
+    raw = multiply_by_quantised_multiplier(gap * gap, constants.result.fixed, constants.result.shift)
+    return saturate(raw + out.zero_point, out)
+
+
+def prelu_constants(x: Affine, slope: Affine, out: Affine) -> tuple[Multiplier, Multiplier]:
+    """The factors of PRELU from zero up and below, computed in float32 as the original does."""
+    ratio = np.float32(x.scale) / np.float32(out.scale)
+    below = np.float32(x.scale) * np.float32(slope.scale) / np.float32(out.scale)
+    return quantise_multiplier(float(ratio)), quantise_multiplier(float(below))
+
+
+def prelu(x: Codes, fx: Affine, slope: Codes, fs: Affine, out: Affine) -> Codes:
+    """PRELU of int8: a slope of its own for each value below zero."""
+    up, down = prelu_constants(fx, fs, out)
+    wide = np.asarray(x).astype(np.int64) - fx.zero_point
+    steep = wide * (np.asarray(slope).astype(np.int64) - fs.zero_point)
+    above = multiply_by_quantised_multiplier(wide, up.fixed, up.shift)
+    below = multiply_by_quantised_multiplier(steep, down.fixed, down.shift)
+    return saturate(np.where(wide >= 0, above, below) + out.zero_point, out)
+
+
+def rescale_constant(fx: Affine, out: Affine, single: bool = False) -> Multiplier:
+    """The factor of QUANTIZE; with `single` that of RELU, whose quotient of scales is a float32."""
+    ratio = float(np.float32(fx.scale) / np.float32(out.scale)) if single else fx.scale / out.scale
+    return quantise_multiplier(ratio)
+
+
+def rescale(x: Codes, fx: Affine, out: Affine, single: bool = False) -> Codes:
+    """QUANTIZE from affine to affine (Requantize): one multiplier, no left shift. `single`: as RELU does."""
+    factor = rescale_constant(fx, out, single)
     wide = np.asarray(x).astype(np.int64) - fx.zero_point
     return saturate(multiply_by_quantised_multiplier(wide, factor.fixed, factor.shift) + out.zero_point, out)
 
@@ -215,12 +309,15 @@ def average(total: Integers, count: Any, out: Affine) -> Codes:
 
 def reduce_mean(rows: Codes, fx: Affine, out: Affine) -> Codes:
     """MEAN over the last axis (QuantizedMeanOrSum): the count is folded into the multiplier."""
-    return _reduce(rows, fx, out, rows.shape[-1])
+    total = (np.asarray(rows).astype(np.int64) - fx.zero_point).sum(axis=-1)
+    factor = mean_constant(fx, out, rows.shape[-1])
+    return saturate(multiply_by_quantised_multiplier(total, factor.fixed, factor.shift) + out.zero_point, out)
 
 
 def reduce_sum(rows: Codes, fx: Affine, out: Affine) -> Codes:
-    """SUM over the last axis, with MEAN's arithmetic and a count of one."""
-    return _reduce(rows, fx, out, 1)
+    """SUM over the last axis, of the optimised kernels: the reference one leaves its outputs unwritten."""
+    total = (np.asarray(rows).astype(np.int64) - fx.zero_point).sum(axis=-1)
+    return saturate(round_in_double(total, np.asarray(fx.scale / out.scale)) + out.zero_point, out)
 
 
 def mean_constant(fx: Affine, out: Affine, count: int) -> Multiplier:
@@ -228,9 +325,3 @@ def mean_constant(fx: Affine, out: Affine, count: int) -> Multiplier:
     factor = quantise_multiplier(fx.scale / out.scale)
     shift = min(count.bit_length() - 1, 32, 31 + factor.shift)
     return Multiplier((factor.fixed << shift) // count, factor.shift - shift)
-
-
-def _reduce(rows: Codes, fx: Affine, out: Affine, count: int) -> Codes:
-    total = (np.asarray(rows).astype(np.int64) - fx.zero_point).sum(axis=-1)
-    factor = mean_constant(fx, out, count)
-    return saturate(multiply_by_quantised_multiplier(total, factor.fixed, factor.shift) + out.zero_point, out)

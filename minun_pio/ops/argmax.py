@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""argmax: the index (int32) of the largest element along `axis`; ties go to the first, or to the last one."""
+"""argmax: the index (int32) of the largest element along `axis`; ties go to the first, or to the last one.
+
+Attributes keepdims (true), select_last_index, and `smallest`: the index of the smallest element instead.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,13 @@ class ArgMax:
 
     def _index(self, node: Node, values: NDArray[Any]) -> NDArray[np.int32]:
         axis = int(node.attrs.get("axis", 0)) % (values.ndim - 1) + 1
-        last = bool(node.attrs.get("select_last_index", False))
+        last, smallest = bool(node.attrs.get("select_last_index")), bool(node.attrs.get("smallest"))
         best = np.take(values, [0], axis=axis)
         index = np.zeros(best.shape, np.int32)
         for k in range(1, values.shape[axis]):
             candidate = np.take(values, [k], axis=axis)
-            wins = ~(candidate < best) if last else best < candidate
+            low, high = (candidate, best) if smallest else (best, candidate)
+            wins = ~(high < low) if last else low < high
             best = np.where(wins, candidate, best)
             index = np.where(wins, np.int32(k), index)
         if not node.attrs.get("keepdims", True):
@@ -65,10 +69,10 @@ class ArgMax:
         shape = input_shape(binding, 0)
         attrs = binding.node.attrs
         outer, extent, inner = row_blocks(shape, int(attrs.get("axis", 0)) % len(shape))
-        last = "true" if attrs.get("select_last_index", False) else "false"
+        chosen = ", ".join(str(bool(attrs.get(name))).lower() for name in ("select_last_index", "smallest"))
         return Call(
             header="minun/argmax.h",
-            function=f"minun::argmax<{input_format(binding, 0).cpp}, {last}>",
+            function=f"minun::argmax<{input_format(binding, 0).cpp}, {chosen}>",
             args=("{in0}", "{out0}", str(outer), str(extent), str(inner)),
         )
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from minun_pio.ir import Node, Shape
 from minun_pio.numerics import exact
 from minun_pio.numerics.format import Codes, Format
-from minun_pio.ops.convolution import Geometry, checked, conv_traits, emit_conv, window_attributes
+from minun_pio.ops.convolution import Geometry, checked, conv_traits, emit_conv, sums_of, window_attributes
 from minun_pio.ops.linear import FAMILIES, clip_codes, clip_values, optional, present
 from minun_pio.ops.operator import Binding, Call, Floats, Traits
 from minun_pio.ops.shapes import required
@@ -71,6 +71,7 @@ class Conv:
             out_formats[0],
             _window(geometry),
             geometry.groups,
+            sums_of(node),
         )
         return [clip_codes(node, codes[:, None], out_formats[0])]
 

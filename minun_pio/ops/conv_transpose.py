@@ -17,7 +17,7 @@ from minun_pio.ir import Node, Shape
 from minun_pio.numerics import exact
 from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.format import Codes, Format
-from minun_pio.ops.convolution import Geometry, checked, conv_traits, emit_conv, window_attributes
+from minun_pio.ops.convolution import Geometry, checked, conv_traits, emit_conv, sums_of, window_attributes
 from minun_pio.ops.linear import FAMILIES, clip_codes, clip_values, optional, present
 from minun_pio.ops.operator import Binding, Call, Floats, Traits
 from minun_pio.ops.shapes import required
@@ -74,6 +74,7 @@ class ConvTranspose:
             out_formats[0],
             window,
             geometry.groups,
+            sums_of(node),
         )
         return [clip_codes(node, codes[:, None], out_formats[0])]
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""convert: the same values in another format of any family, rounded once (quantise and dequantise too)."""
+"""convert: the same values in another format of any family, rounded once (quantise and dequantise too).
+
+Attribute `single`: between affine formats the quotient of the scales is a float32, as TensorFlow Lite's RELU
+has it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +49,7 @@ class Convert:
         x, fmt = inputs[0], formats[0]
         assert x is not None
         assert fmt is not None
-        return [exact.convert(x, fmt, out_formats[0])]
+        return [exact.convert(x, fmt, out_formats[0], single=bool(node.attrs.get("single")))]
 
     def traits(self, binding: Binding) -> Traits:
         return elementwise_traits(binding, reverse=True)
@@ -59,7 +63,7 @@ class Convert:
         numbers: tuple[str, ...] = ()
         if isinstance(fmt, Affine) and isinstance(out, Affine):
             header = "minun/affine_binary.h"
-            factor = tflite.quantise_multiplier(fmt.scale / out.scale)
+            factor = tflite.rescale_constant(fmt, out, bool(binding.node.attrs.get("single")))
             kernel = "affine_rescale"
             types = f"{fmt.cpp}, {out.cpp}, {place}"
             zeros = (fmt.zero_point, out.zero_point)

@@ -18,6 +18,7 @@ from minun_pio.ir import Node, Shape
 from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.format import Codes, Format, element_bytes
 from minun_pio.numerics.operand import Window
+from minun_pio.numerics.tflite import Product
 from minun_pio.ops.avr_conv_kernels import choose_avr_conv, gathered_elements, is_depthwise
 from minun_pio.ops.conv_kernels import choose_conv, patches_at_once
 from minun_pio.ops.dense_kernels import Chosen
@@ -272,6 +273,11 @@ def codes_table(codes: Codes, hint: str = "weights") -> Table:
     return Table(ctype, tuple(codes.ravel().tolist()), hint, align=int(dtype.itemsize))
 
 
+def sums_of(node: Node) -> Product:
+    """How int16 accumulators are kept: attribute `narrow_sums`, int32."""
+    return Product.CONV32 if node.attrs.get("narrow_sums") else Product.CONV
+
+
 def _emit_quantised(binding: Binding, geometry: Geometry, weights: NDArray[Any] | None) -> Call:
     x, w, out = affine_formats(binding)
     values = np.asarray(binding.constants[1] if weights is None else weights)
@@ -282,8 +288,10 @@ def _emit_quantised(binding: Binding, geometry: Geometry, weights: NDArray[Any] 
         bias_format = present(binding.formats, 2, binding.node)
         assert isinstance(bias_format, Affine)
         bias_codes = encoded(np.asarray(bias).ravel(), bias_format)
-    multipliers, shifts = requantise_tables(x, w, out, geometry.out_channels)
-    total = "int64_t" if x.width == 16 else "int32_t"
+    product = sums_of(binding.node)
+    factors = requantise_tables(x, w, out, product)
+    wide = x.width == 16 and product is not Product.CONV32
+    total = "int64_t" if wide else "int32_t"
     fast = fast_quantised(binding)
     header, function = "minun/quantised.h", f"conv_quantised<{out.cpp}, {x.cpp}, {w.cpp}, {total}"
     grouped = ""
@@ -291,12 +299,12 @@ def _emit_quantised(binding: Binding, geometry: Geometry, weights: NDArray[Any] 
         header, function = "minun/conv_fast.h", f"conv_quantised8<{out.cpp}"
         grouped = ", false" if geometry.groups == 1 else ", true"
     operands = ("{in0}", "{in1}", "{table0}", "{out0}", "{scratch}", geometry.cpp, str(x.zero_point))
-    requantise = requantise_argument(binding.node, x, w, out, multipliers, 1)
+    requantise = requantise_argument(binding.node, out, factors, 1)
     call = Call(
         header=header,
         function=f"minun::{function}, {geometry.taps}{grouped}>",
         args=(*operands, requantise),
-        tables=(folded_bias(x, codes, bias_codes), multipliers, shifts),
+        tables=(folded_bias(x, codes, bias_codes, wide), *factors),
         constant_codes={} if weights is None else {1: codes_table(codes)},
         variant="quantised",
     )

@@ -13,6 +13,7 @@ from minun_pio.ir import Node, Shape
 from minun_pio.numerics import exact
 from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.format import Codes, Format, element_bytes
+from minun_pio.numerics.tflite import Product
 from minun_pio.ops.dense_kernels import choose, plain_weights, row_major
 from minun_pio.ops.linear import (
     FAMILIES,
@@ -153,7 +154,7 @@ def _emit_quantised(binding: Binding, extents: tuple[str, str, str]) -> Call:
         bias_format = present(binding.formats, 2, binding.node)
         assert isinstance(bias_format, Affine)
         bias_codes = encoded(np.asarray(bias).ravel(), bias_format)
-    multipliers, shifts = requantise_tables(x, w, out, binding.out_shapes[0][-1])
+    factors = requantise_tables(x, w, out, Product.DENSE)
     total = "int64_t" if x.width == 16 else "int32_t"
     if x.width == 8 and w.width == 8:
         method, ordered = plain_weights(binding.core, weights, x.storage, 32)
@@ -166,9 +167,9 @@ def _emit_quantised(binding: Binding, extents: tuple[str, str, str]) -> Call:
             function=function,
             args=(
                 *("{in0}", "{in1}", "{table0}", "{out0}", *extents),
-                requantise_argument(binding.node, x, w, out, multipliers, 1),
+                requantise_argument(binding.node, out, factors, 1),
             ),
-            tables=(folded_bias(x, weights, bias_codes), multipliers, shifts),
+            tables=(folded_bias(x, weights, bias_codes, x.width == 16), *factors),
             constant_codes={1: ordered},
             variant="quantised",
         )
@@ -181,9 +182,9 @@ def _emit_quantised(binding: Binding, extents: tuple[str, str, str]) -> Call:
             "{table0}",
             "{out0}",
             *extents,
-            requantise_argument(binding.node, x, w, out, multipliers, 1),
+            requantise_argument(binding.node, out, factors, 1),
         ),
-        tables=(folded_bias(x, weights, bias_codes), multipliers, shifts),
+        tables=(folded_bias(x, weights, bias_codes, x.width == 16), *factors),
         variant="quantised",
     )
 

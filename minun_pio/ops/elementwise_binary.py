@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""add, sub, mul, div, maximum, minimum with numpy's broadcasting; either input may be constant.
+"""add, sub, mul, div, squared_difference, prelu, maximum, minimum with numpy's broadcasting; either input may
+be constant.
 
-The first four give the exact result rounded once into any format of the inputs' family (attribute `clip`:
-then clamped); division by zero gives NaR, in fixed-point the outermost code of the dividend's sign. maximum
-and minimum pick codes of one format.
+All but the last two give the exact result rounded once into any format of the inputs' family (attribute
+`clip`: then clamped; `general_scales` of sub: see `tflite.add_constants`); division by zero gives NaR, in
+fixed-point and int8 the outermost code of the dividend's sign. prelu is x, and x * slope where x is negative.
+maximum and minimum pick codes of one format.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from minun_pio.ops.operator import Binding, Call, Floats, Table, Traits
 from minun_pio.ops.shapes import aligned, broadcast, refuse, required, strides_of
 
 Pairs = Sequence[NDArray[Any] | None]
-Exact = Callable[[Codes, Format, Codes, Format, Format], Codes]
+Exact = Callable[..., Codes]
 
 
 def pair(inputs: Pairs) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -118,7 +120,7 @@ class Arithmetic(Elementwise):
     kernel: str
     real: Callable[[Any, Any], Any]
     exact: Exact
-    families: frozenset[str]
+    families: frozenset[str] = frozenset({"posit", "fixed", "affine", "float"})
     policy: str = "free"
 
     def reference(self, node: Node, inputs: Sequence[Floats | None]) -> list[Floats]:
@@ -137,7 +139,8 @@ class Arithmetic(Elementwise):
         fa, fb = formats
         assert fa is not None
         assert fb is not None
-        return [fused_clamp(self.exact(a, fa, b, fb, out_formats[0]), out_formats[0], node.attrs)]
+        general = {"general": True} if node.attrs.get("general_scales") else {}
+        return [fused_clamp(self.exact(a, fa, b, fb, out_formats[0], **general), out_formats[0], node.attrs)]
 
     def emit(self, binding: Binding) -> Call:
         out = binding.out_formats[0]
@@ -181,13 +184,17 @@ class Pick(Elementwise):
         return self._call(binding, fmt, code_bounds(fmt, None))
 
 
-_EVERY = frozenset({"posit", "fixed", "affine", "float"})
+def _squared(x: Floats, y: Floats) -> Floats:
+    return np.square(x - y)
+
 
 OPERATORS = (
-    Arithmetic("add", "Add", np.add, exact.add, _EVERY),
-    Arithmetic("sub", "Subtract", np.subtract, exact.sub, _EVERY),
-    Arithmetic("mul", "Multiply", np.multiply, exact.mul, _EVERY),
-    Arithmetic("div", "Divide", np.divide, exact.div, frozenset({"posit", "fixed", "float"})),
+    Arithmetic("add", "Add", np.add, exact.add),
+    Arithmetic("sub", "Subtract", np.subtract, exact.sub),
+    Arithmetic("mul", "Multiply", np.multiply, exact.mul),
+    Arithmetic("div", "Divide", np.divide, exact.div),
+    Arithmetic("squared_difference", "SquaredDifference", _squared, exact.squared_difference),
+    Arithmetic("prelu", "Prelu", lambda x, slope: np.where(x < 0, x * slope, x), exact.prelu),
     Pick("maximum", "Maximum", larger=True),
     Pick("minimum", "Minimum", larger=False),
 )

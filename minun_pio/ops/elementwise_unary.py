@@ -2,7 +2,8 @@
 """Functions of one number: sigmoid, tanh, exp, log, sqrt, erf, gelu, silu, softplus, elu, leaky_relu, ….
 
 Formats of up to 8 bits use a correctly rounded table over all codes; sigmoid and tanh of up to 16 bits a
-curve in code space; the others the integer arithmetic of `minun/functions.h`. Attributes: gelu has
+curve in code space; the others the integer arithmetic of `minun/functions.h`; int16 with a scale gives
+TensorFlow Lite's bits. Attributes: gelu has
 approximate ('none' | 'tanh'); leaky_relu and elu alpha; hard_sigmoid alpha and beta.
 """
 
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 
 from minun_pio.ir import Node, Shape
 from minun_pio.numerics import functions
+from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.curves import Curve
 from minun_pio.numerics.format import Codes, Format, element_bytes
+from minun_pio.ops.affine_calls import int16_call
 from minun_pio.ops.calling import activation, code_type, elementwise_traits, input_format, input_shape
 from minun_pio.ops.operator import Binding, Call, Floats, Table, Traits
 from minun_pio.ops.shapes import elements, refuse, required
@@ -81,6 +84,8 @@ class Unary:
                 tables=(function_table(function, fmt, out, **attrs),),
                 variant="table",
             )
+        if isinstance(out, Affine):
+            return int16_call(function, binding, **attrs)
         line = functions.curve(function, fmt, out)
         if line is not None:
             return Call(
@@ -122,6 +127,7 @@ OPERATORS = (
     Unary("erf"),
     Unary("sqrt"),
     Unary("reciprocal"),
+    Unary("reciprocal_sqrt"),
     Unary("gelu"),
     Unary("silu"),
     Unary("softplus"),

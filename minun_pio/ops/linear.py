@@ -110,38 +110,44 @@ def affine_formats(binding: Binding) -> tuple[Affine, Affine, Affine]:
     return x, w, out
 
 
-def folded_bias(x: Affine, weights: Codes, bias: Codes | None) -> Table:
-    """bias - zero_x * (sum of the row's weights): what is left when the kernel multiplies plain codes."""
+def folded_bias(x: Affine, weights: Codes, bias: Codes | None, wide: bool) -> Table:
+    """bias - zero_x * (sum of the row's weights), in int64 if `wide`: what is left when the kernel multiplies
+    plain codes."""
     rows = weights.reshape(weights.shape[0], -1).astype(np.int64)
     folded = -x.zero_point * rows.sum(axis=1)
     if bias is not None:
         folded = folded + np.asarray(bias).ravel().astype(np.int64)
-    if x.width == 16:
+    if wide:
         return Table("int64_t", tuple(int(v) for v in folded), "bias64", align=8)
     return Table("int32_t", tuple(int(v) for v in folded.astype(np.int32)), "bias32", align=4)
 
 
-def requantise_tables(x: Affine, w: Affine, out: Affine, channels: int) -> tuple[Table, Table]:
-    """Multipliers and shifts, one of each per channel or one for all."""
-    factors = tflite.output_multipliers(x, w, out, channels)
+def requantise_tables(x: Affine, w: Affine, out: Affine, product: tflite.Product) -> tuple[Table, ...]:
+    """What a Requantise reads: its factors' parts, one of each per channel or one for all."""
+    factors = tflite.output_factors(x, w, out, product)
     if len(set(factors)) == 1:
         factors = factors[:1]
+    if product is tflite.Product.DENSE:
+        parts = [tflite.double_factor(factor) for factor in factors]
+        return (
+            Table("uint32_t", tuple(part.high for part in parts), "factor_high", align=4),
+            Table("uint32_t", tuple(part.low for part in parts), "factor_low", align=4),
+            Table("int8_t", tuple(part.drop for part in parts), "factor_drop"),
+        )
+    multipliers = [tflite.quantise_multiplier(factor) for factor in factors]
     return (
-        Table("int32_t", tuple(factor.fixed for factor in factors), "multiplier", align=4),
-        Table("int8_t", tuple(factor.shift for factor in factors), "shift"),
+        Table("int32_t", tuple(multiplier.fixed for multiplier in multipliers), "multiplier", align=4),
+        Table("int8_t", tuple(multiplier.shift for multiplier in multipliers), "shift"),
     )
 
 
-def requantise_argument(
-    node: Node, x: Affine, w: Affine, out: Affine, multipliers: Table, first_table: int
-) -> str:
-    """The Requantise argument; its tables are `first_table` and the next."""
+def requantise_argument(node: Node, out: Affine, tables: Sequence[Table], first_table: int) -> str:
+    """The Requantise argument; its tables are `first_table` and the following ones."""
     low, high = clip_bounds(fused_clip(node), out)
-    per_channel = "true" if len(multipliers.values) > 1 else "false"
-    tables = f"{{table{first_table}}}, {{table{first_table + 1}}}"
-    once = "true" if tflite.rounds_once(x, w) else "false"
-    values = f"{tables}, {per_channel}, {once}, {out.zero_point}, {low}, {high}"
-    return f"minun::Requantise<{out.cpp}>{{{values}}}"
+    places = ", ".join(f"{{table{first_table + k}}}" for k in range(len(tables)))
+    kind = "RequantiseDense" if len(tables) == 3 else "Requantise"
+    per_channel = str(len(tables[0].values) > 1).lower()
+    return f"minun::{kind}<{out.cpp}>{{{places}, {per_channel}, {out.zero_point}, {low}, {high}}}"
 
 
 def unpacked_bytes(fmt: Format) -> int:

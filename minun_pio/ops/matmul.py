@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """matmul: a (..., M, K) @ b (..., K, N), leading axes broadcast; attributes transpose_a, transpose_b.
 
-Either operand may be constant. Exact sum, one rounding; float formats sum in order.
+Either operand may be constant. Exact sum, one rounding; float formats sum in order; int8 and int16 as
+TensorFlow Lite's BATCH_MATMUL.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minun_pio.ir import Node, Shape
-from minun_pio.numerics import exact
+from minun_pio.numerics import exact, tflite
+from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.format import Codes, Format
+from minun_pio.ops.affine_calls import affine
 from minun_pio.ops.calling import input_format, where
 from minun_pio.ops.operator import Binding, Call, Floats, Traits
 from minun_pio.ops.shapes import aligned, broadcast, refuse, required, strides_of
@@ -24,7 +27,7 @@ from minun_pio.ops.shapes import aligned, broadcast, refuse, required, strides_o
 class Matmul:
     name = "matmul"
     policy = "free"
-    families = frozenset({"posit", "fixed", "float"})
+    families = frozenset({"posit", "fixed", "affine", "float"})
 
     def infer_shapes(
         self, node: Node, shapes: Sequence[Shape | None], constants: Sequence[NDArray[Any] | None]
@@ -57,6 +60,19 @@ class Matmul:
         a, b, out = input_format(binding, 0), input_format(binding, 1), binding.out_formats[0]
         suffix = "_float" if a.family == "float" else ""
         types = f"{out.cpp}, {a.cpp}, {b.cpp}, {where(binding, 0)}, {where(binding, 1)}"
+        if isinstance(out, Affine):
+            left, right = affine(a, binding), affine(b, binding)
+            (real,) = tflite.output_factors(left, right, out, tflite.Product.MATMUL)
+            factor = tflite.quantise_multiplier(real)
+            zeros = (left.zero_point, right.zero_point, out.zero_point)
+            numbers = (str(number) for number in (*zeros, factor.fixed, factor.shift))
+            total = "int64_t" if left.width == 16 else "int32_t"
+            return Call(
+                header="minun/matmul.h",
+                function=f"minun::matmul_quantised<{types}, {total}>",
+                args=("{in0}", "{in1}", "{out0}", plan.cpp, *numbers),
+                variant="quantised",
+            )
         return Call(
             header="minun/matmul.h",
             function=f"minun::matmul{suffix}<{types}>",

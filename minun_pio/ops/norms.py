@@ -4,7 +4,8 @@
 layer_norm x, scale?, bias? (constants over the normalised elements): over all axes from `axis` on, attribute
 epsilon (1e-5). l2_norm along `axis`: x / max(length, epsilon), 0 where the length is 0. Both are computed
 with 32-bit significands (`minun/real.h`) and rounded once: up to 16 bits within one code of the correctly
-rounded result (test/python/test_op_accuracy.py; layer_norm without scale and bias).
+rounded result (test/python/test_op_accuracy.py; layer_norm without scale and bias). l2_norm of int8 gives
+TensorFlow Lite's bits; epsilon does not count there.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 
 from minun_pio.ir import Node, Shape
 from minun_pio.numerics import real
+from minun_pio.numerics.affine import Affine
 from minun_pio.numerics.format import Codes, Format
 from minun_pio.numerics.real import Real
+from minun_pio.numerics.tflite_softmax import UNIT_VECTOR, l2_norm_int8
 from minun_pio.ops.calling import activation, input_format, input_shape, lane_traits
 from minun_pio.ops.operator import Binding, Call, Floats, Traits
 from minun_pio.ops.shapes import axis_of, constant, elements, refuse, required, row_blocks
@@ -137,7 +140,7 @@ def _parameter(inputs: Sequence[Codes | None], formats: Sequence[Format | None],
 class L2Norm:
     name = "l2_norm"
     policy = "free"
-    families = _FAMILIES
+    families = _FAMILIES | {"affine"}
 
     def infer_shapes(
         self, node: Node, shapes: Sequence[Shape | None], constants: Sequence[NDArray[Any] | None]
@@ -168,6 +171,9 @@ class L2Norm:
         assert fmt is not None
         axis = self._axis(node, x)
         lanes = np.moveaxis(x, axis, -1)
+        if isinstance(fmt, Affine):
+            _check_int8(node, fmt, out_formats[0])
+            return [np.ascontiguousarray(np.moveaxis(l2_norm_int8(lanes, fmt), -1, axis))]
         values = [real.to_real(lanes[..., k], fmt) for k in range(lanes.shape[-1])]
         norm = _cut(real.square_root(_total([real.multiply(v, v) for v in values], lanes.shape[:-1])))
         epsilon = real.real_constant(float(node.attrs.get("epsilon", 0.0)))
@@ -187,11 +193,28 @@ class L2Norm:
         activation(binding, 0)
         shape = input_shape(binding, 0)
         blocks = row_blocks(shape, int(binding.node.attrs.get("axis", -1)) % len(shape))
+        fmt = input_format(binding, 0)
+        if isinstance(fmt, Affine):
+            _check_int8(binding.node, fmt, binding.out_formats[0])
+            return Call(
+                header="minun/functions_affine.h",
+                function="minun::l2_norm_int8",
+                args=("{in0}", "{out0}", *(str(extent) for extent in blocks), str(fmt.zero_point)),
+                variant="tflite",
+            )
         epsilon = real.real_literal(float(binding.node.attrs.get("epsilon", 0.0)))
         return Call(
             header="minun/norm.h",
             function=f"minun::l2_norm<{binding.out_formats[0].cpp}, {input_format(binding, 0).cpp}>",
             args=("{in0}", "{out0}", *(str(extent) for extent in blocks), epsilon),
+        )
+
+
+def _check_int8(node: Node, fmt: Affine, out: Format) -> None:
+    """TensorFlow Lite prescribes the output's format."""
+    if fmt.width != 8 or out != UNIT_VECTOR:
+        raise refuse(
+            node, f"l2_norm from {fmt.name} to {out.name}; int8 to {UNIT_VECTOR.name} is defined", "op.format"
         )
 
 

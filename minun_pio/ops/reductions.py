@@ -106,11 +106,16 @@ class SumReduction(Reduction):
         place = where(binding, 0)
         if isinstance(out, Affine):
             source = affine(fmt, binding)
-            factor = tflite.mean_constant(source, out, count if self.mean else 1)
-            numbers = (count, source.zero_point, out.zero_point, factor.fixed, factor.shift)
+            numbers: tuple[int, ...] = (count, source.zero_point, out.zero_point)
+            if self.mean:
+                kernel, factor = "affine_mean", tflite.mean_constant(source, out, count)
+                numbers = (*numbers, factor.fixed, factor.shift)
+            else:
+                kernel, parts = "affine_sum", tflite.double_factor(source.scale / out.scale)
+                numbers = (*numbers, parts.high, parts.low, parts.drop)
             return Call(
-                header="minun/affine_binary.h",
-                function=f"minun::affine_reduce<{fmt.cpp}, {out.cpp}, {place}>",
+                header="minun/affine_reduce.h",
+                function=f"minun::{kernel}<{fmt.cpp}, {out.cpp}, {place}>",
                 args=("{in0}", "{out0}", *args, *(str(number) for number in numbers)),
                 tables=tables,
                 variant="tflite",

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""neg, abs: exact on the codes of one format (fixed-point and affine saturate; NaR stays)."""
+"""neg, abs: exact on the codes of one format (fixed-point and affine saturate; NaR stays).
+
+Attribute `wrap` of neg: the lowest affine code stays as it is, as in TensorFlow Lite.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +48,9 @@ class Sign:
         out_formats: Sequence[Format],
     ) -> list[Codes]:
         assert inputs[0] is not None
-        return [self._codes(inputs[0], out_formats[0])]
+        return [self._codes(inputs[0], out_formats[0], bool(node.attrs.get("wrap")))]
 
-    def _codes(self, x: Codes, fmt: Format) -> Codes:
+    def _codes(self, x: Codes, fmt: Format, wrap: bool) -> Codes:
         if np.dtype(fmt.storage) == np.dtype(np.uint16):
             bit = np.uint16(0x8000)
             flipped: Codes = x & ~bit if self.magnitude else x ^ bit
@@ -59,6 +62,8 @@ class Sign:
         wide = x.astype(np.int64) - zero
         turned = (np.abs(wide) if self.magnitude else -wide) + zero
         codes = np.clip(turned, fmt.min_code, fmt.max_code)
+        if wrap and isinstance(fmt, Affine):
+            codes = np.where(x == fmt.min_code, x, codes)
         if isinstance(fmt, Posit):
             codes = np.where(x == fmt.nar, fmt.nar, codes)
         return codes.astype(fmt.storage)
@@ -69,9 +74,13 @@ class Sign:
     def emit(self, binding: Binding) -> Call:
         fmt = same_format(binding)
         zero = fmt.zero_point if isinstance(fmt, Affine) else 0
+        types = f"{fmt.cpp}, {where(binding, 0)}"
+        if not self.magnitude:
+            wrap = isinstance(fmt, Affine) and bool(binding.node.attrs.get("wrap"))
+            types += f", {'true' if wrap else 'false'}"
         return Call(
             header="minun/sign.h",
-            function=f"minun::{self.kernel}<{fmt.cpp}, {where(binding, 0)}>",
+            function=f"minun::{self.kernel}<{types}>",
             args=("{in0}", "{out0}", str(elements(input_shape(binding, 0))), str(zero)),
         )
 

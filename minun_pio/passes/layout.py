@@ -29,6 +29,7 @@ UNARY = frozenset(
         "log",
         "neg",
         "reciprocal",
+        "reciprocal_sqrt",
         "relu",
         "sigmoid",
         "softplus",
@@ -36,7 +37,7 @@ UNARY = frozenset(
         "tanh",
     ]
 )
-BINARY = frozenset({"add", "sub", "mul", "div", "maximum", "minimum", "pow"})
+BINARY = frozenset({"add", "sub", "mul", "div", "squared_difference", "prelu", "maximum", "minimum"})
 REDUCTIONS = frozenset({"reduce_mean", "reduce_sum", "reduce_max", "reduce_min"})
 Perm = tuple[int, ...]
 
@@ -96,7 +97,7 @@ def sink(sweep: Sweep, node: Node) -> bool:
             left = [axis for axis in perm if axis not in moved]
             order = sorted(left)
             after = tuple(order.index(axis) for axis in left)
-    elif node.op in ("softmax", "l2_norm"):
+    elif node.op in ("softmax", "log_softmax", "l2_norm"):
         attrs["axis"] = where[int(attrs["axis"]) % len(perm)]
     elif node.op == "slice":
         sliced = attrs.get("axes") or tuple(range(len(attrs["starts"])))

@@ -17,6 +17,7 @@ from minun_pio.numerics.floats import Float32
 from minun_pio.numerics.format import Format
 from minun_pio.numerics.parse import parse_format
 from minun_pio.numerics.posit import Posit
+from minun_pio.numerics.tflite_softmax import LOG_SHARES, SHARES, UNIT_VECTOR
 from minun_pio.search.bracket import WIDTHS
 from minun_pio.search.space import Group, Rung, Space
 from minun_pio.simulate.assign import Scoped, format_groups, real_tensors, walk
@@ -27,8 +28,10 @@ _EXPONENT_SIZES = {8: (0, 2), 16: (1, 2)}  # other widths: es = 2
 
 _AFFINE_OUTPUTS = {
     "sigmoid": Affine(8, (1 / 256,), -128),
-    "softmax": Affine(8, (1 / 256,), -128),
+    "softmax": SHARES[8],
+    "log_softmax": LOG_SHARES,
     "tanh": Affine(8, (1 / 128,), 0),
+    "l2_norm": UNIT_VECTOR,
 }  # formats that TensorFlow Lite prescribes
 _WEIGHT_AXIS = {"dense": None, "sparse_dense": None, "conv": 0, "conv_transpose": 0}
 

@@ -19,6 +19,8 @@ from minun_pio.numerics.floats import BFloat16, Float16, Float32
 from minun_pio.numerics.format import Format
 from minun_pio.numerics.index import Index32
 from minun_pio.numerics.posit import Posit
+from minun_pio.numerics.tflite_functions import UNIT16
+from minun_pio.numerics.tflite_softmax import LOG_SHARES, SHARES, UNIT_VECTOR
 
 
 def _single(value: float) -> float:
@@ -64,6 +66,12 @@ FORMAT_SETS: tuple[Formats, ...] = (
         Affine(8, (_single(0.05),), 3),
         Affine(8, (_single(0.07),), -12),
         Affine(8, (_single(0.09),), 5),
+    ),
+    Formats(
+        "int16",
+        Affine(16, (_single(0.0003),)),
+        Affine(16, (_single(0.0004),)),
+        Affine(16, (_single(0.0007),)),
     ),
     _all("float32", Float32()),
     Formats("float 16-bit", Float16(), BFloat16(), Float16()),
@@ -127,12 +135,40 @@ def _reduce(op: str) -> Builder:
     return build
 
 
+def _prescribed(f: Formats, outputs: dict[int, Affine]) -> Format | None:
+    """The output's format; None where an affine one of this width is not defined."""
+    return outputs.get(f.out.bits) if f.family == "affine" else f.out
+
+
 def _softmax(f: Formats) -> list[Case]:
-    out = Affine(8, (1 / 256,), -128) if f.family == "affine" else f.out
+    out = _prescribed(f, SHARES)
+    assert out is not None
     return [
         Case("softmax", ((2, 5, 3),), (f.a,), (out,), {"axis": 1}, spread=2.0),
         Case("softmax", ((1, 12),), (f.a,), (out,), {"axis": -1}, spread=2.0, samples=8),
+        Case("softmax", ((1, 7),), (f.a,), (out,), {"axis": -1, "beta": 0.75}, spread=2.0),
     ]
+
+
+def _log_softmax(f: Formats) -> list[Case]:
+    out = _prescribed(f, {8: LOG_SHARES})
+    found = [
+        Case("log_softmax", ((2, 5, 3),), (f.a,), (out,), {"axis": 1}, spread=2.0),
+        Case("log_softmax", ((1, 12),), (f.a,), (out,), {"axis": -1}, spread=2.0, samples=8),
+    ]
+    return [] if out is None else found
+
+
+def _sigmoid_like(op: str) -> Builder:
+    """Also into the format that TensorFlow Lite prescribes in 16 bits."""
+
+    def build(f: Formats) -> list[Case]:
+        found = _unary(op)(f)
+        if f.name == "int16":
+            found.append(Case(op, ((40,),), (f.a,), (UNIT16,), samples=6, spread=4.0))
+        return found
+
+    return build
 
 
 def _layer_norm(f: Formats) -> list[Case]:
@@ -145,10 +181,13 @@ def _layer_norm(f: Formats) -> list[Case]:
 
 
 def _l2_norm(f: Formats) -> list[Case]:
-    return [
-        Case("l2_norm", ((2, 6, 2),), (f.a,), (f.out,), {"axis": 1}, spread=2.0),
-        Case("l2_norm", ((3, 8),), (f.a,), (f.out,), {"axis": -1, "epsilon": 1.5}, spread=0.3),
+    out = _prescribed(f, {8: UNIT_VECTOR})
+    epsilon = {} if f.family == "affine" else {"epsilon": 1.5}
+    found = [
+        Case("l2_norm", ((2, 6, 2),), (f.a,), (out,), {"axis": 1}, spread=2.0),
+        Case("l2_norm", ((3, 8),), (f.a,), (out,), {"axis": -1, **epsilon}, spread=0.3),
     ]
+    return [] if out is None else found
 
 
 def _bonsai(f: Formats) -> list[Case]:
@@ -203,6 +242,7 @@ def _argmax(f: Formats) -> list[Case]:
     return [
         Case("argmax", ((2, 5, 4),), (f.a,), index, {"axis": 1}),
         Case("argmax", ((2, 5, 4),), (f.a,), index, last),
+        Case("argmax", ((2, 5, 4),), (f.a,), index, {"axis": 1, "smallest": True}),
     ]
 
 
@@ -253,8 +293,6 @@ def _conv(op: str) -> Builder:
 
 
 def _matmul(f: Formats) -> list[Case]:
-    if f.family == "affine":
-        return [Case("matmul", ((2, 3, 4), (4, 5)), (f.a, f.b), (f.out,), {})]
     return [
         Case("matmul", ((2, 3, 4), (2, 4, 5)), (f.a, f.b), (f.out,), {}),
         Case("matmul", ((3, 4), (5, 4)), (f.a, f.b), (f.out,), {"transpose_b": True}),
@@ -286,6 +324,7 @@ BUILDERS: dict[str, Builder] = {
     "layer_norm": _layer_norm,
     "leaky_relu": _unary("leaky_relu", alpha=0.1),
     "log": _unary("log"),
+    "log_softmax": _log_softmax,
     "max_pool": _same(
         "max_pool",
         ((1, 5, 6, 3), {"kernel": (3, 2), "strides": (2, 2), "pads": (1, 0, 1, 1), "ceil_mode": True}),
@@ -295,7 +334,7 @@ BUILDERS: dict[str, Builder] = {
     "maximum": _pick("maximum"),
     "minimum": _pick("minimum"),
     "mul": _binary("mul"),
-    "neg": _same("neg", ((30,), {})),
+    "neg": _same("neg", ((30,), {}), ((30,), {"wrap": True})),
     "pad": _same(
         "pad",
         ((3, 4), {"pads": ((1, 2), (2, 0)), "value": 0.5}),
@@ -303,7 +342,9 @@ BUILDERS: dict[str, Builder] = {
         ((3, 4), {"pads": ((1, 2), (2, 3)), "mode": "reflect"}),
         ((2, 3, 2), {"pads": ((1, 0), (4, 3), (0, 2)), "mode": "edge"}),
     ),
+    "prelu": _binary("prelu"),
     "reciprocal": _unary("reciprocal"),
+    "reciprocal_sqrt": _unary("reciprocal_sqrt"),
     "reduce_max": _reduce("reduce_max"),
     "reduce_mean": _reduce("reduce_mean"),
     "reduce_min": _reduce("reduce_min"),
@@ -315,7 +356,7 @@ BUILDERS: dict[str, Builder] = {
     "scale_shift": lambda f: [
         Case("scale_shift", ((2, 7), (7,), (7,)), (f.a, f.b, f.a), (f.out,), {}, frozenset({1, 2}), samples=8)
     ],
-    "sigmoid": _unary("sigmoid"),
+    "sigmoid": _sigmoid_like("sigmoid"),
     "silu": _unary("silu"),
     "slice": _same(
         "slice",
@@ -330,8 +371,9 @@ BUILDERS: dict[str, Builder] = {
     "squared_distance": lambda f: [
         Case("squared_distance", ((1, 7), (5, 7)), (f.a, f.b), (f.out,), {}, frozenset({1}), samples=8)
     ],
+    "squared_difference": lambda f: [] if f.name == "int16" else _binary("squared_difference")(f),
     "sub": _binary("sub"),
-    "tanh": _unary("tanh"),
+    "tanh": _sigmoid_like("tanh"),
     "transpose": _same("transpose", ((2, 3, 4), {"perm": (2, 0, 1)}), ((1, 3, 3, 2), {"perm": (0, 3, 1, 2)})),
 }
 """Every operator but scan, which is a loop around others and has its own tests."""

@@ -326,7 +326,7 @@ def test_every_code_survives_the_way_to_real_and_back(fmt: Format) -> None:
     np.testing.assert_array_equal(fmt.decode(back), fmt.decode(codes))
 
 
-def test_wide_affine_codes_have_no_functions() -> None:
-    wide = Affine(16, (0.1,))
+def test_affine_codes_of_two_widths_have_no_functions() -> None:
+    wide, narrow = Affine(16, (0.1,)), Affine(8, (0.1,))
     with pytest.raises(MinunError, match="convert"):
-        functions.apply("tanh", np.zeros(1, np.int16), wide, wide)
+        functions.apply("tanh", np.zeros(1, np.int16), wide, narrow)

@@ -7,13 +7,17 @@ Whole operators are compared with the interpreter in test_op_tflite_oracle.py.
 from __future__ import annotations
 
 import math
+import subprocess
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minun_pio.numerics import exact, tflite
+from minun_pio.errors import MinunError
+from minun_pio.numerics import exact, gemmlowp, tflite
 from minun_pio.numerics.affine import Affine, affine_bias
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.floats import Float32
@@ -41,17 +45,17 @@ def divide_by_pot(x: int, exponent: int) -> int:
 
 @given(int32, int32)
 def test_high_products_round_and_saturate_as_gemmlowp_does(a: int, b: int) -> None:
-    assert int(tflite.saturating_rounding_doubling_high_mul(np.array(a), b)) == high_mul(a, b)
+    assert int(gemmlowp.high_mul(np.array(a), b)) == high_mul(a, b)
 
 
 def test_the_one_high_product_that_overflows_saturates() -> None:
     low = -(2**31)
-    assert int(tflite.saturating_rounding_doubling_high_mul(np.array(low), low)) == 2**31 - 1
+    assert int(gemmlowp.high_mul(np.array(low), low)) == 2**31 - 1
 
 
 @given(int32, st.integers(0, 31))
 def test_division_by_powers_of_two_rounds_half_away_from_zero(x: int, exponent: int) -> None:
-    got = int(tflite.rounding_divide_by_pot(np.array(x), exponent))
+    got = int(gemmlowp.divide_by_power(np.array(x), exponent))
     assert got == divide_by_pot(x, exponent)
     exact_quotient = Fraction(x, 1 << exponent)
     assert got == (math.floor(abs(exact_quotient) + Fraction(1, 2))) * (1 if x >= 0 else -1)
@@ -102,13 +106,55 @@ def test_int8_products_are_accumulated_exactly_and_requantised_per_channel() -> 
                     total = sum(
                         (a - 11) * b for a, b in zip(x[i].tolist(), w[j].tolist(), strict=True)
                     ) + int(bias[j])
-                    if fw.axis is None:
-                        product = float(np.float32(fx.scale) * np.float32(scales[0]))
-                        m = tflite.quantise_multiplier(product / out.scale)
-                    else:
-                        m = tflite.quantise_multiplier(fx.scale * scales[j] / out.scale)
-                    scaled = divide_by_pot(high_mul(total << max(m.shift, 0), m.fixed), max(-m.shift, 0))
-                    assert got[i, j] == max(-128, min(127, scaled - 5))
+                    scale = scales[0] if fw.axis is None else scales[j]
+                    scaled = total * (fx.scale * scale / out.scale)
+                    away = math.floor(abs(scaled) + 0.5) * (1 if scaled >= 0 else -1)
+                    assert got[i, j] == max(-128, min(127, away - 5))
+
+
+def _factor(rng: np.random.Generator, least: float) -> float:
+    kind = rng.integers(4)
+    if kind == 0:
+        return float(2.0 ** -int(rng.integers(0, 40)))
+    factor = float(np.exp(rng.uniform(np.log(least), np.log(8.0))))
+    return float(np.float32(factor)) if kind == 1 else factor
+
+
+@pytest.mark.parametrize(("wide", "limit", "least"), [(False, 2**31, 2.0**-35), (True, 2**42, 2.0**-45)])
+def test_boards_round_sums_as_doubles_do_next_to_every_tie(
+    wide: bool, limit: int, least: float, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(60 + wide)
+    factors = [_factor(rng, least) for _ in range(20_000)]
+    ties = rng.integers(-40_000, 40_000, len(factors)) + 0.5
+    sums = [
+        max(1 - limit, min(limit - 1, round(tie / factor) + int(near)))
+        for tie, factor, near in zip(ties, factors, rng.integers(-1, 2, len(factors)), strict=True)
+    ]
+    source = tmp_path / "sums.cpp"
+    source.write_text(
+        '#include <stdio.h>\n#include "minun/quantised.h"\nint main() {\n'
+        "  long long x; unsigned high, low; int drop;\n"
+        '  while (scanf("%lld %u %u %d", &x, &high, &low, &drop) == 4) {\n'
+        f"    const int{64 if wide else 32}_t sum = x;\n"
+        '    printf("%d\\n", minun::scale_in_double(sum, high, low, drop));\n  }\n'
+        "}\n",
+        encoding="utf-8",
+    )
+    program = tmp_path / "sums"
+    flags = ("-std=c++11", "-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all")
+    include = Path(__file__).resolve().parents[2] / "include"
+    subprocess.run(["g++", *flags, f"-I{include}", str(source), "-o", str(program)], check=True)
+    parts = [tflite.double_factor(factor) for factor in factors]
+    lines = [f"{x} {p.high} {p.low} {p.drop}\n" for x, p in zip(sums, parts, strict=True)]
+    run = subprocess.run([str(program)], input="".join(lines), capture_output=True, text=True, check=True)
+    wanted = tflite.round_in_double(np.array(sums), np.array(factors))
+    np.testing.assert_array_equal(np.array(run.stdout.split(), np.int64), wanted)
+
+
+def test_factors_beyond_doubles_of_any_use_are_refused() -> None:
+    with pytest.raises(MinunError, match="quantise the model again"):
+        tflite.double_factor(2.0**21)
 
 
 def test_padding_of_an_affine_convolution_is_its_zero_point() -> None:

@@ -55,9 +55,7 @@ def _prelu(ctx: Context, node: OnnxNode) -> list[str]:
     x, slope = ctx.tensor(node, 0), ctx.floats(node, 1, "slope")
     if slope.size == 1:
         return [ctx.add(node, "leaky_relu", [x], {"alpha": float(slope.reshape(()))})]
-    zero = ctx.scalar(node, 0.0)
-    above, below = ctx.add(node, "maximum", [x, zero]), ctx.add(node, "minimum", [x, zero])
-    return [ctx.add(node, "add", [above, ctx.add(node, "mul", [below, ctx.constant(node, slope, "slope")])])]
+    return [ctx.add(node, "prelu", [x, ctx.constant(node, slope, "slope")])]
 
 
 def _selu(ctx: Context, node: OnnxNode) -> list[str]:
@@ -97,14 +95,12 @@ def _softmax(ctx: Context, node: OnnxNode) -> list[str]:
     x = ctx.tensor(node, 0)
     shape = ctx.input_shape(node, 0)
     axis = ctx.axis(node, whole(ctx, node, "axis", -1 if ctx.opset >= 13 else 1), len(shape))
-    log = node.op == "LogSoftmax"
+    kind = "log_softmax" if node.op == "LogSoftmax" else "softmax"
     if ctx.opset >= 13 or axis == len(shape) - 1:
-        result = ctx.add(node, "softmax", [x], {"axis": axis})
-        return [ctx.add(node, "log", [result]) if log else result]
+        return [ctx.add(node, kind, [x], {"axis": axis})]
     rows = int(np.prod(shape[:axis], dtype=np.int64))
     flat = ctx.add(node, "reshape", [x], {"shape": (rows, int(np.prod(shape[axis:])))})
-    result = ctx.add(node, "softmax", [flat], {"axis": 1})
-    result = ctx.add(node, "log", [result]) if log else result
+    result = ctx.add(node, kind, [flat], {"axis": 1})
     return [ctx.add(node, "reshape", [result], {"shape": shape})]
 
 

@@ -38,8 +38,7 @@ def _pow(ctx: Context, node: OnnxNode) -> list[str]:
     if power == 1.0:
         return [x]
     if power in (0.5, -0.5):
-        root = ctx.add(node, "sqrt", [x])
-        return [root if power > 0 else ctx.add(node, "reciprocal", [root])]
+        return [ctx.add(node, "sqrt" if power > 0 else "reciprocal_sqrt", [x])]
     if power == int(power) and 0 < abs(power) <= 8:
         result = x
         for _ in range(int(abs(power)) - 1):

@@ -32,16 +32,14 @@ def _reduce(op: str, before: str = "", after: str = "") -> Handler:
 
 
 def _argument(ctx: Context, node: OnnxNode) -> list[str]:
-    x = ctx.tensor(node, 0)
-    if node.op == "ArgMin":
-        x = ctx.add(node, "neg", [x])
     attrs = {
         "axis": ctx.axis(node, whole(ctx, node, "axis", 0), len(ctx.input_shape(node, 0))),
         "keepdims": bool(whole(ctx, node, "keepdims", 1)),
         "select_last_index": bool(whole(ctx, node, "select_last_index", 0)),
+        "smallest": node.op == "ArgMin",
     }
     ctx.indices.add(node.outputs[0])
-    return [ctx.add(node, "argmax", [x], attrs)]
+    return [ctx.add(node, "argmax", [ctx.tensor(node, 0)], attrs)]
 
 
 HANDLERS: Mapping[str, Handler] = {

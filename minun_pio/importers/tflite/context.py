@@ -120,15 +120,11 @@ class Context:
             if stored.dtype.kind == "f":
                 return self.builder.constant(arrange(stored.astype(np.float64)), info.name or op.name)
             raise self.refusal(op, f"'{info.name}' holds {stored.dtype} without a scale", "quantise it again")
-        values = dequantised(stored, info)
-        name = self.builder.constant(arrange(values), info.name or op.name)
         fmt = self.format(op, info)
-        if fmt is not None and self.builder.constants[name].dtype.kind == "f":
+        if fmt is not None:
             several = per_channel or len(fmt.scales) > 1
-            self.builder.quantised[name] = Affine(
-                fmt.width, fmt.scales, fmt.zero_point, axis if several else None
-            )
-        return name
+            fmt = Affine(fmt.width, fmt.scales, fmt.zero_point, axis if several else None)
+        return self.builder.constant(arrange(dequantised(stored, info)), info.name or op.name, fmt)
 
     def format(self, op: TfOperator, info: TfTensor) -> Affine | None:
         """The number format that a tensor has in the file; None for real numbers and plain integers."""
@@ -139,7 +135,7 @@ class Context:
         zero = info.zeros[0] if info.zeros else 0
         if info.dtype == np.uint8:
             raise self.refusal(op, f"'{info.name}' holds uint8", "int8 quantisation works: convert again")
-        width = min(32, info.dtype.itemsize * 8)
+        width = info.dtype.itemsize * 8
         axis = info.axis if len(info.scales) > 1 else None
         return Affine(width, info.scales, zero, axis)
 

@@ -70,7 +70,7 @@ def _conv(ctx: Context, op: TfOperator) -> list[str]:
     inputs = [ctx.tensor(op, 0), ctx.weight(op, 1, lambda w: w, 0, per_channel=True)]
     if ctx.has(op, 2):
         inputs.append(ctx.weight(op, 2, lambda b: b, 0))
-    return [ctx.add(op, "conv", inputs, attrs)]
+    return [ctx.add(op, "conv", inputs, {**attrs, **_sums(ctx, op, 0, 2)})]
 
 
 def _depthwise(ctx: Context, op: TfOperator) -> list[str]:
@@ -118,7 +118,15 @@ def _transpose_conv(ctx: Context, op: TfOperator) -> list[str]:
     inputs = [ctx.tensor(op, 2), ctx.weight(op, 1, lambda w: w, 0, per_channel=True)]
     if ctx.has(op, 3):
         inputs.append(ctx.weight(op, 3, lambda b: b, 0))
-    return [ctx.add(op, "conv_transpose", inputs, attrs)]
+    return [ctx.add(op, "conv_transpose", inputs, {**attrs, **_sums(ctx, op, 2, 3)})]
+
+
+def _sums(ctx: Context, op: TfOperator, x: int, bias: int) -> dict[str, bool]:
+    """int16 with int32 biases: the sums are int32 too."""
+    int16 = ctx.info(op, x).dtype == np.int16
+    return (
+        {"narrow_sums": True} if int16 and ctx.has(op, bias) and ctx.info(op, bias).dtype == np.int32 else {}
+    )
 
 
 def _fully_connected(ctx: Context, op: TfOperator) -> list[str]:
