@@ -55,12 +55,6 @@ def check_flash(
     )
 
 
-def lpm_room(program: Program) -> int | None:
-    """None, or AVR's flash budget (with the code as it is) under which all constants could be read."""
-    reached = program.core != "avr" or _lpm_bytes(program) <= LPM_BYTES
-    return None if reached else LPM_BYTES + program.flash.code_estimate
-
-
 def check_reach(programs: Sequence[Program], where: str = "") -> None:
     """AVR: that the models of one firmware can read all of their constants, and that each compiles."""
     programs = [program for program in programs if program.core == "avr"]

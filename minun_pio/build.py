@@ -7,12 +7,12 @@ What PlatformIO, CMake and `minun build` call through `generate`, which keeps th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from minun_pio.board.target import Target
-from minun_pio.budgets import LPM_BYTES, check_accuracy, check_flash, check_ram, check_reach, lpm_room
+from minun_pio.budgets import check_accuracy, check_flash, check_ram, check_reach
 from minun_pio.config.dataset import Samples, load_samples
 from minun_pio.config.model import Data, ModelConfig, flash_budget, ram_budget
 from minun_pio.costs import Costs, input_memory
@@ -21,7 +21,7 @@ from minun_pio.emit.program import Program
 from minun_pio.heartbeat import Tell
 from minun_pio.ir import Graph
 from minun_pio.report.lines import summary_line
-from minun_pio.schedule.arena import Placement, place
+from minun_pio.schedule.arena import place
 from minun_pio.schedule.layout import lay_out
 from minun_pio.search.assignment_json import assignment_json
 from minun_pio.search.choose import calibration, choose, classes_of, is_binary
@@ -74,26 +74,15 @@ def compile_model(
     cache: Cache = {}
     costs = Costs(network, target.core, config.memory)
     found = search or partial(choose, tell=tell)
-
-    def chosen(within: ModelConfig) -> tuple[Outcome, Legal, Placement, Program]:
-        outcome = found(within, network, target.ram_bytes, target.flash_bytes, costs)
-        legal = legalise(network, outcome.assignment)
-        tell("placing the arena")
-        placement = place(lay_out(legal, target.core, input_memory(config.memory)), config.memory)
-        codes = encode_inputs(network, legal.formats, samples.first(SELF_TEST_SAMPLES).x)
-        return outcome, legal, placement, lower(placement, config.name, input_codes=codes, cache=cache)
-
-    ram, flash = ram_budget(config, target.ram_bytes), flash_budget(config, target.flash_bytes)
-    outcome, legal, placement, program = chosen(config)
-    room = lpm_room(program)
-    if room is not None and outcome.promoted and (flash is None or room < flash):
-        tell(f"searching again: AVR reads {LPM_BYTES} B of constants")
-        limited = replace(config, budgets=replace(config.budgets, flash=room))
-        outcome, legal, placement, program = chosen(limited)
-        note = f"within {room} B of flash, for AVR reads {LPM_BYTES} B of constants and tables"
-        outcome = replace(outcome, notes=(*outcome.notes, note))
+    outcome = found(config, network, target.ram_bytes, target.flash_bytes, costs)
+    legal = legalise(network, outcome.assignment)
+    tell("placing the arena")
+    placement = place(lay_out(legal, target.core, input_memory(config.memory)), config.memory)
+    codes = encode_inputs(network, legal.formats, samples.first(SELF_TEST_SAMPLES).x)
+    program = lower(placement, config.name, input_codes=codes, cache=cache)
     tell("measuring the evaluation samples")
     accuracy = measure(network, legal, samples, cache)
+    ram, flash = ram_budget(config, target.ram_bytes), flash_budget(config, target.flash_bytes)
     check_ram(config, program, ram, target.ram_bytes)
     check_flash(config, program, flash, target.flash_bytes)
     check_reach([program], config.where("source"))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from minun_pio.budgets import ARRAY_BYTES, LPM_BYTES
 from minun_pio.config.model import Memory
 from minun_pio.emit.code_size import estimate
 from minun_pio.emit.pools import graphs_by_prefix
@@ -37,7 +38,8 @@ SEARCH_TIMEOUT_S = 0.25  # of each stage's placement while formats are searched;
 
 _ASKED = re.compile(r"\{(in|table)([0-9]+)\}")
 _NOTHING: frozenset[str] = frozenset()
-Array = tuple[bytes, int]  # a constant array's digest, and its bytes
+_UNREADABLE = 1 << 40  # more bytes of flash than any board has
+Array = tuple[bytes, tuple[int, bool]]  # a constant array's digest; its bytes, and whether they stay in flash
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class Costs:
 
     def flash(self, assignment: Assignment) -> int:
         """Bytes of constants, tables and estimated code, before the arena is planned."""
-        return self._flash_and_count(self._least(assignment), _Placed(0))[0]
+        found = self._packed(self._least(assignment), _Placed(0))
+        return found.flash if found.readable else _UNREADABLE
 
     def packed(self, assignment: Assignment) -> Packed:
         """Everything, as the planner packs it (each problem is planned once)."""
@@ -90,7 +93,7 @@ class Costs:
             quick = replace(self._memory, timeout_s=min(self._memory.timeout_s, SEARCH_TIMEOUT_S))
             self._placed[key] = _placed(place(schedule, quick, self._traits_of))
         found = self._placed[key]
-        return Packed(found.bytes, *self._flash_and_count(schedule, found))
+        return self._packed(schedule, found)
 
     def _least(self, assignment: Assignment) -> Schedule:
         """The schedule with the least scratch; a search asks for bytes of one assignment in a row."""
@@ -101,9 +104,9 @@ class Costs:
             self._last = (dict(assignment), schedule)
         return self._last[1]
 
-    def _flash_and_count(self, schedule: Schedule, placed: _Placed) -> tuple[int, float]:
+    def _packed(self, schedule: Schedule, placed: _Placed) -> Packed:
         legal = schedule.legal
-        arrays: dict[bytes, int] = {}
+        arrays: dict[bytes, tuple[int, bool]] = {}
         kernels: dict[str, str] = {}
         count = 0.0
         for step, times in _steps(schedule.steps):
@@ -122,7 +125,11 @@ class Costs:
             backwards = "true" if step.name in placed.reverse else "false"
             kernels[cost.function.replace("{reverse}", backwards)] = cost.family
             count += times * cost.count
-        return sum(arrays.values()) + estimate(self._core, kernels, schedule.length), count
+        code = estimate(self._core, kernels, schedule.length)
+        sizes = [size for size, _ in arrays.values()]
+        read = sum(size for size, in_flash in arrays.values() if in_flash)
+        readable = self._core != "avr" or (read <= LPM_BYTES and max(sizes, default=0) <= ARRAY_BYTES)
+        return Packed(placed.bytes, sum(sizes) + code, count, readable)
 
     def _call(self, step: CallStep, small: bool) -> _CallCost:
         node = step.binding.node
@@ -198,4 +205,4 @@ def _array(ctype: str, align: int, in_flash: bool, data: bytes) -> Array:
     """Arrays that the emitter keeps once have one digest."""
     digest = hashlib.blake2b(f"{ctype} {align} {in_flash} ".encode(), digest_size=16)
     digest.update(data)
-    return digest.digest(), len(data)
+    return digest.digest(), (len(data), in_flash)

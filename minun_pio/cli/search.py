@@ -108,4 +108,6 @@ def _limits(limits: Limits) -> str:
 def _fits(outcome: Outcome) -> str:
     over = outcome.limits.over(outcome.ram_bytes, outcome.flash_bytes)
     reasons = [f"{what} over by {by} B" for what, by in zip(("arena", "flash"), over, strict=True) if by]
+    if not reasons and not outcome.fits:
+        reasons = ["more constants than AVR reads"]
     return f"no, {' and '.join(reasons)}" if reasons else "yes"

@@ -79,12 +79,14 @@ class Packed:
     """Bytes of an arena and of flash (constants, tables and estimated code) as a build would have them.
 
     `count`: an estimate of one inference, in cycles on AVR, in instructions elsewhere (`search.speed`). It
-    tells quicker from slower, no more.
+    tells quicker from slower, no more. `readable` False: the core cannot read so many constants, or its
+    compiler takes no array so large (AVR).
     """
 
     ram: int
     flash: int
     count: float = 0.0
+    readable: bool = True
 
 
 class Costs(Protocol):
@@ -94,7 +96,8 @@ class Costs(Protocol):
         """Arena bytes, estimated: never more than the packed arena needs (the lower bound)."""
 
     def flash(self, assignment: Assignment) -> int:
-        """Bytes of constants, tables and estimated code, as they stand before the arena is planned."""
+        """Bytes of constants, tables and estimated code, as they stand before the arena is planned; more than
+        any board has where the core could not read them."""
 
     def packed(self, assignment: Assignment) -> Packed:
         """All of it, the arena as the planner packs it."""

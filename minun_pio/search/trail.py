@@ -62,7 +62,7 @@ class Trail:
     ) -> Candidate:
         """Pack a choice exactly and keep it as a candidate; it is measured only when it meets the limits."""
         packed = self.packed(low, high, promoted)
-        fits = not any(self.limits.over(packed.ram, packed.flash))
+        fits = packed.readable and not any(self.limits.over(packed.ram, packed.flash))
         known = self._accuracy.get(self._key(low, high, promoted))
         accuracy = self.accuracy(low, high, promoted) if fits else known
         high_names = self.space.with_kept(promoted) if high.name != low.name else frozenset()

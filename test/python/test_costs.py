@@ -16,7 +16,7 @@ from minun_pio.config import read_model
 from minun_pio.config.model import Formats, Memory
 from minun_pio.costs import Costs
 from minun_pio.emit.lower import lower
-from minun_pio.ir import Graph
+from minun_pio.ir import Graph, Tensor
 from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.format import Format
 from minun_pio.numerics.posit import Posit
@@ -75,6 +75,23 @@ def test_what_a_search_says_fits_is_what_the_build_makes_of_it() -> None:
     assert summary["search"]["fits"]
     assert summary["search"]["flash_bytes"] == summary["flash"]["total"]
     assert summary["search"]["ram_bytes"] == summary["arena"]["bytes"]
+
+
+def test_constants_that_avr_cannot_take_do_not_fit_and_are_not_promoted() -> None:
+    rng = np.random.default_rng(2)
+    graph = two_layers()
+    shapes = {"x": (1, 128), "w": (150, 128), "b": (150,), "h": (1, 150), "r": (1, 150), "w2": (3, 150)}
+    large = replace(
+        graph,
+        tensors={**graph.tensors, **{name: Tensor(name, shape) for name, shape in shapes.items()}},
+        constants={name: rng.normal(size=shapes[name]) / 8 for name in ("w", "b", "w2")},
+    )
+    low, high = uniform(large, Posit(8, 0)), uniform(large, Posit(16, 1))  # 19,200 and 38,400 B in one array
+    costs = Costs(large, "avr", Memory())
+    assert costs.packed(low).readable
+    assert not costs.packed(high).readable
+    assert costs.flash(low) < 256 * 1024 < costs.flash(high)
+    assert Costs(large, "m3", Memory()).packed(high).readable
 
 
 def count(graph: Graph, fmt: Format, core: str) -> float:

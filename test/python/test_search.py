@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -181,6 +182,19 @@ def test_a_candidate_over_the_real_limit_is_dropped_however_accurate() -> None:
     dropped = [candidate for candidate in found.candidates if not candidate.fits]
     assert dropped
     assert all(candidate.ram_bytes > 35 for candidate in dropped)
+
+
+def test_a_candidate_that_the_core_cannot_read_is_dropped_however_small() -> None:
+    sizes = {"a": 10, "b": 10}
+
+    class Unreadable(Toy):
+        def packed(self, assignment: Assignment) -> Packed:
+            return replace(super().packed(assignment), readable="a" not in self.high(assignment))
+
+    found = STRATEGIES["haunter"](
+        space(sizes), Unreadable(sizes, lambda high: 0.5 + 0.1 * len(high)), Limits()
+    )
+    assert (found.promoted, found.fits) == ((), True)
 
 
 def test_when_nothing_fits_the_smallest_is_given_and_said_not_to_fit() -> None:
