@@ -146,6 +146,17 @@ def test_pad_repeats_the_edge_mirrors_or_fills_with_a_value(tmp_path: Path) -> N
     np.testing.assert_array_equal(answer(filled, x)[0, 0], wanted)
 
 
+def test_prelu_leaky_relu_and_log_softmax_are_their_formulas(tmp_path: Path) -> None:
+    slope = np.array([0.5, -0.25, 2.0])
+    x = floats(4, 1, 3, scale=2.0)
+    layers = [("prelu", {"slope": "s"}), ("leaky_relu", {"alpha": 0.1}), ("log_softmax", {"axis": -1})]
+    y = np.where(x < 0, slope * x, x)
+    y = np.where(y < 0, 0.1 * y, y)
+    wanted = y - np.log(np.exp(y).sum(axis=-1, keepdims=True))
+    graph = network(tmp_path, layers, (1, 3), s=slope)
+    np.testing.assert_allclose(answer(graph, x), wanted, rtol=1e-12)
+
+
 def test_mbconv_is_three_convolutions_with_a_residual(tmp_path: Path) -> None:
     arrays = {"f1": floats(3, 6), "f2": floats(6, 3, 3), "f3": floats(6, 3)}
     for stage, size in ((1, 6), (2, 6), (3, 3)):

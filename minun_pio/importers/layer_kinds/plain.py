@@ -61,8 +61,17 @@ def l2_norm(o: Options) -> str:
     return o.add("l2_norm", [o.stack.x], {"axis": axis, "epsilon": o.number("epsilon", 0.0)})
 
 
-def softmax(o: Options) -> str:
-    return o.add("softmax", [o.stack.x], {"axis": o.axis()})
+def _softmax(op: str) -> Kind:
+    return lambda o: o.add(op, [o.stack.x], {"axis": o.axis()})
+
+
+def leaky_relu(o: Options) -> str:
+    return o.add("leaky_relu", [o.stack.x], {"alpha": o.number("alpha", 0.01)})
+
+
+def prelu(o: Options) -> str:
+    """`slope` for each feature of the last axis, or one for all."""
+    return o.add("prelu", [o.stack.x, o.constant(o.vector("slope", o.shape[-1]), "slope")])
 
 
 def argmax(o: Options) -> str:
@@ -125,7 +134,10 @@ KINDS: Mapping[str, Kind] = {
     "batch_norm": batch_norm,
     "layer_norm": layer_norm,
     "l2_norm": l2_norm,
-    "softmax": softmax,
+    "softmax": _softmax("softmax"),
+    "log_softmax": _softmax("log_softmax"),
+    "leaky_relu": leaky_relu,
+    "prelu": prelu,
     "argmax": argmax,
     "clip": clip,
     "flatten": flatten,
