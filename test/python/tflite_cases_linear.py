@@ -97,7 +97,8 @@ def conv(
         w, products = _weights(draw, weight_shape, 0, _scale_of(draw, x), one_scale=one_scale)
         inputs = [x, w, *_bias(draw, filters, terms, products, bias)]
         draw.output(
-            (1, *_extents(shape, kernel, stride, dilation, valid), filters), _result(draw, products, terms)
+            (1, *_extents(shape, kernel, stride, dilation, valid), filters),
+            _result(draw, products, terms, bias),
         )
         return draw.operator(
             "CONV_2D", inputs, "Conv2DOptions", Padding=int(valid), StrideH=stride, StrideW=stride,
