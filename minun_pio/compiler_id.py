@@ -46,4 +46,6 @@ def compiler_id() -> str:
 
 
 def _sources(part: Path) -> list[Path]:
-    return [part] if part.is_file() else list(part.rglob("*.py"))
+    """The Python files; not `._name.py`, which macOS puts beside them on foreign disks and into archives."""
+    found = [part] if part.is_file() else part.rglob("*.py")
+    return [file for file in found if not file.name.startswith(".")]

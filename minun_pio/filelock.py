@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _WAIT_S = 0.05
+_TRIES = 40  # of a move on Windows, where another program may have the file open for a moment
 
 
 @contextlib.contextmanager
@@ -71,8 +72,19 @@ def _replace(path: Path, content: bytes) -> None:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
         os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        _move(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def _move(temporary: str, path: Path) -> None:
+    """os.replace, which Windows refuses while another program (a build, a virus scanner) reads `path`."""
+    for _ in range(_TRIES if sys.platform == "win32" else 0):
+        try:
+            os.replace(temporary, path)
+            return
+        except PermissionError:
+            time.sleep(_WAIT_S)
+    os.replace(temporary, path)

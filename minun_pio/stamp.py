@@ -18,6 +18,7 @@ from typing import Any
 from minun_pio import __version__
 
 _SETTLED_NS = 50_000_000  # a file changed this shortly before it was read may change again unseen
+_COARSE_NS = 2_000_000_000  # likewise where a file system keeps whole seconds (HFS+) or even ones (FAT)
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Stamp:
             found = _state(name)
             if found != state:
                 return False
-            if found and name not in self.outputs and found[1] > self.time_ns - _SETTLED_NS:
+            if found and name not in self.outputs and found[1] > self.time_ns - _settled_ns(found[1]):
                 return False
         return True
 
@@ -110,10 +111,13 @@ def write_stamp(
         "time_ns": time.time_ns() if began_ns is None else began_ns,
         "version": _version(),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(data, indent=1), encoding="utf-8")
-    os.replace(temporary, path)
+    from minun_pio.filelock import write_whole  # only now: an unchanged build writes none
+
+    write_whole(path, json.dumps(data, indent=1).encode())
+
+
+def _settled_ns(modified_ns: int) -> int:
+    return _SETTLED_NS if modified_ns % 1_000_000_000 else _COARSE_NS
 
 
 def _state(name: str) -> list[int] | None:

@@ -31,7 +31,8 @@ class Port(Protocol):
 
 def open_port(name: str, baud: int = 115200) -> Port:
     """Opens the port `name` (a device, a COM port, or the `port` link of a virtual board)."""
-    target = os.path.realpath(name)
+    # On Windows realpath would open the port, which resets some boards.
+    target = os.path.realpath(name) if os.name == "posix" else name
     if target.startswith("/dev/pts/"):
         return PtyPort(name, target)
     if os.path.islink(name) and not os.path.exists(name):

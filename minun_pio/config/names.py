@@ -14,12 +14,17 @@ _CPP_KEYWORDS = """
     typename union unsigned using virtual void volatile wchar_t while xor xor_eq
 """
 _HEADERS = """
-    alloca arduino assert binary client complex cpio ctype dirent eeprom endian errno fcntl fenv float ftw
-    getopt glob iconv inttypes ipaddress iso646 libgen limits locale malloc math memory minun_models monetary
-    netdb new pgmspace pinout poll print printable process pthread pwd regex sched search server servo setjmp
+    alloca arduino assert availability binary chip client complex conio cpio crtdefs ctype direct dirent
+    eeprom endian errno fcntl features fenv float ftw getopt glob ieeefp intrin io iconv inttypes ipaddress
+    iso646 itoa libgen limits locale malloc math memory minun_models monetary netdb new newlib pgmspace
+    pinout poll print printable process pthread pwd reent regex sched search server servo setjmp share
     signal spi stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stream string strings syslog tar
-    termios tgmath threads time uchar udp unistd utime values wchar wctype wire wiring_private wordexp wstring
-"""  # of the C library, the Arduino cores and minun_pio itself: `<name>.h` would be found in their place
+    termios tgmath threads time uchar udp unistd utime vadefs values variant wchar wctype windows wire
+    wiring_private wordexp wstring xlocale
+"""
+# Of C libraries, systems, Arduino cores and minun_pio itself: `<name>.h` would be found in their place, on a
+# file system that takes availability.h for Availability.h too.
+_DEVICES = "aux con nul prn " + " ".join(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))
 _GLOBALS = """
     abs acos asin atan atan2 atof atoi bit boolean byte calloc cbrt ceil clock close constrain cos cosh
     degrees delay div erf exit exp fabs floor fma fmod free frexp gamma getc hypot index init interrupts
@@ -29,6 +34,7 @@ _GLOBALS = """
     trunc unix wait word write y0 y1 yield yn
 """  # functions, types and macros that a firmware has, which a namespace cannot share its name with
 _TAKEN = {
+    **dict.fromkeys(_DEVICES.split(), "Windows can have no file of that name"),
     **dict.fromkeys(_GLOBALS.split(), "C, C++ or Arduino have it already"),
     **dict.fromkeys(_HEADERS.split(), "a header of that name is there already"),
     **dict.fromkeys(_CPP_KEYWORDS.split(), "it is a keyword of C++"),

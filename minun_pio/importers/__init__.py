@@ -19,12 +19,25 @@ def import_graph(config: ModelConfig) -> Graph:
     """
     from minun_pio.passes import optimise
 
+    check_integers()
     try:
         return optimise(_imported(config))
     except MinunError as error:
         if error.code.partition(".")[2] != "output":
             raise
         raise MinunError(error.code, error.message, config.where("outputs")) from None
+
+
+def check_integers() -> None:
+    """Refuses a numpy whose integers have 32 bits unless told otherwise: exact sums would wrap in silence."""
+    import numpy as np
+
+    if np.dtype(int).itemsize < 8:
+        raise MinunError(
+            "extra.narrow-integers",
+            f"numpy {np.__version__} computes with 32-bit integers here; a search needs numpy 2 or newer "
+            "and a 64-bit Python",
+        )
 
 
 def _imported(config: ModelConfig) -> Graph:

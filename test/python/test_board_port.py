@@ -96,6 +96,16 @@ def test_a_link_to_a_pty_that_is_gone_says_upload_again(tmp_path: Path) -> None:
         open_port(str(link))
 
 
+def test_a_port_is_not_opened_twice_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    with monkeypatch.context() as windows:
+        windows.setattr("os.name", "nt")
+        windows.setattr("os.path.realpath", lambda name: opened.append(f"realpath {name}") or name)
+        windows.setattr("minun_pio.board.port.UartPort", lambda name, baud: opened.append(name))
+        open_port("COM5")
+    assert opened == ["COM5"]
+
+
 def test_a_port_that_does_not_exist_is_answered_with_how_to_list_them(tmp_path: Path) -> None:
     with pytest.raises(MinunError, match="pio device list"):
         open_port(str(tmp_path / "ttyACM9"))

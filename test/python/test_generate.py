@@ -74,6 +74,22 @@ def test_an_input_written_just_before_the_stamp_is_not_trusted(project: Path) ->
     assert not vouched(project, stamp(project))
 
 
+@pytest.mark.parametrize(
+    ("seconds_before", "vouches"),
+    [(0.5, False), (0.4, True), (2.5, True)],
+    ids=["whole", "fraction", "older"],
+)
+def test_an_input_whose_time_has_whole_seconds_must_be_two_of_them_old(
+    project: Path, seconds_before: float, vouches: bool
+) -> None:
+    began = 1_700_000_000_500_000_000
+    modified = began - int(seconds_before * 10**9)
+    os.utime(project / "net.onnx", ns=(modified, modified))
+    inputs, path = [project / "model.yaml", project / "net.onnx"], project / "stamp.json"
+    write_stamp(path, KEY, inputs[:1], inputs, [project / "out.h"], [], began_ns=began)
+    assert vouched(project, path) is vouches
+
+
 def test_another_target_other_models_and_another_version_are_not_vouched_for(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +168,25 @@ def test_files_are_written_whole_and_only_when_they_differ(tmp_path: Path) -> No
     assert path.stat().st_mtime == LONG_AGO
     assert write_whole(path, b"two")
     assert [entry.name for entry in path.parent.iterdir()] == ["digits.h"]
+
+
+def test_a_file_that_another_program_reads_for_a_moment_is_replaced_on_windows_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals, replace = iter([PermissionError(13, "in use")] * 3), os.replace
+
+    def refused_at_first(source: str, target: Path) -> None:
+        for refusal in refusals:
+            raise refusal
+        replace(source, target)
+
+    monkeypatch.setattr("os.replace", refused_at_first)
+    monkeypatch.setattr("minun_pio.filelock._WAIT_S", 0.001)
+    with pytest.raises(PermissionError):
+        write_whole(tmp_path / "digits.h", b"one")  # elsewhere a refusal is one
+    monkeypatch.setattr("sys.platform", "win32")
+    assert write_whole(tmp_path / "digits.h", b"two")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"two"]
 
 
 MODEL = """

@@ -13,7 +13,7 @@ import pytest
 from minun_pio.config import read_model
 from minun_pio.config.model import Layer
 from minun_pio.errors import MinunError
-from minun_pio.importers import import_graph
+from minun_pio.importers import check_integers, import_graph
 from minun_pio.importers.layers import load_layers
 from minun_pio.ir import Graph
 from minun_pio.passes import optimise
@@ -282,3 +282,13 @@ def test_an_output_that_is_not_there_is_told_with_the_line_that_asks_for_it(tmp_
     with pytest.raises(MinunError) as caught:
         import_graph(read_model(tmp_path / "model.yaml"))
     assert str(caught.value).startswith("model.yaml:6: no layer has 'name: tob'")
+
+
+def test_a_numpy_of_32_bit_integers_is_refused_before_a_sum_can_wrap_around(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    check_integers()
+    narrow = np.dtype(np.int32)
+    monkeypatch.setattr(np, "dtype", lambda _: narrow)
+    with pytest.raises(MinunError, match=r"computes with 32-bit integers here; a search needs numpy 2"):
+        check_integers()

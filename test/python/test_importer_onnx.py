@@ -193,10 +193,13 @@ def test_a_cyclic_graph_is_one_clear_line() -> None:
     assert "node 'one'" in str(error)
 
 
-def test_external_data_outside_the_folder_is_refused(tmp_path: object) -> None:
+def test_external_data_outside_the_folder_is_refused_unseen_on_every_system(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from pathlib import Path
 
     from minun_pio.importers.onnx import parse_onnx
+    from minun_pio.importers.onnx.external import external_files
 
     folder = Path(str(tmp_path)) / "models"
     folder.mkdir()
@@ -207,10 +210,20 @@ def test_external_data_outside_the_folder_is_refused(tmp_path: object) -> None:
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
     entry = tensor.external_data.add()
-    entry.key, entry.value = "location", "../secret"
-    with pytest.raises(MinunError, match="outside the model's folder"):
-        parse_onnx(proto.SerializeToString(), "t.onnx", folder)
-    entry.value = "beside"
+    entry.key = "location"
+    outside = ("../secret", "sub/../../secret", str(folder.parent / "secret"))
+    on_windows = (r"\\server\share\secret", "//server/share/secret", r"C:\secret", "C:secret", r"..\secret")
+    for entry.value in (*outside, *on_windows):
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "open", lambda *_: pytest.fail("it was opened"))
+            with pytest.raises(MinunError, match="outside the model's folder"):
+                parse_onnx(proto.SerializeToString(), "t.onnx", folder)
+        (folder / "t.onnx").write_bytes(proto.SerializeToString())
+        assert external_files(folder / "t.onnx") == {}
+    entry.value = "sub/../beside"
+    (folder / "sub").mkdir()
+    (folder / "t.onnx").write_bytes(proto.SerializeToString())
+    assert list(external_files(folder / "t.onnx")) == ["sub/../beside"]
     read = parse_onnx(proto.SerializeToString(), "t.onnx", folder)
     assert list(read.graph.constants["w"]) == [0, 1, 2]
 

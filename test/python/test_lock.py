@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from minun_pio.compiler_id import compiler_id
 from minun_pio.errors import MinunError
 from minun_pio.lock import find, lock_path, save
 
@@ -106,6 +107,21 @@ def test_another_compiler_or_another_target_is_not_served(
     assert find(project, "m3/98304/524288").reason == "model.lock.json has no entry for m3/98304/524288"
     monkeypatch.setattr("minun_pio.lock.compiler_id", lambda: "9.9.9+0")
     assert "was made by minun_pio" in find(project, "avr/2048/32256").reason
+
+
+def test_a_compiler_is_told_by_its_sources_and_not_by_what_macos_puts_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops" / "dense.py").write_bytes(b"1\n")
+    monkeypatch.setattr("minun_pio.compiler_id.__file__", str(tmp_path / "compiler_id.py"))
+    monkeypatch.setattr("minun_pio.compiler_id.DECIDING", ("ops",))
+    told = compiler_id.__wrapped__()
+    (tmp_path / "ops" / "._dense.py").write_bytes(b"resource fork")
+    (tmp_path / "ops" / "dense.py").write_bytes(b"1\r\n")
+    assert compiler_id.__wrapped__() == told
+    (tmp_path / "ops" / "dense.py").write_bytes(b"2\n")
+    assert compiler_id.__wrapped__() != told
 
 
 def test_targets_share_long_strings_and_drop_those_no_longer_used(project: Path) -> None:

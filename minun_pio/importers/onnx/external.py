@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ntpath
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,18 @@ from typing import Any
 from minun_pio.errors import missing_extra
 
 
+def beside(location: str) -> bool:
+    """Whether a location is in the model's folder by its text, on every system: asked before anything looks
+    there, because to look at a network share on Windows is to log on to it."""
+    drive, rest = ntpath.splitdrive(location)
+    return not drive and rest[:1] not in ("/", "\\") and ntpath.normpath(rest).split("\\")[0] != ".."
+
+
 def external_files(path: Path) -> dict[str, Path]:
     """The files that a model's tensors lie in, by the locations that it gives, in order of these.
 
-    Empty where all is inside, and where the file is no ONNX model: reading it says what is wrong with it.
+    None outside its folder. Empty where all is inside, and where the file is no ONNX model: reading it says
+    what is wrong with it.
     """
     try:
         import onnx
@@ -32,7 +41,7 @@ def external_files(path: Path) -> dict[str, Path]:
         for entry in tensor.external_data
         if entry.key == "location"
     }
-    return {location: path.parent / location for location in sorted(locations)}
+    return {location: path.parent / location for location in sorted(locations) if beside(location)}
 
 
 def _tensors(graph: Any) -> Iterator[Any]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from minun_pio.errors import MinunError, missing_extra
 from minun_pio.importers.builder import DAMAGE, MAX_ELEMENTS, MAX_NODES, printable
+from minun_pio.importers.onnx.external import beside
 
 MAX_FILE_BYTES = 512 << 20
 OLDEST_OPSET, NEWEST_OPSET = 7, 28
@@ -273,8 +274,8 @@ class _Reader:
         if self.folder is None or not location:
             raise self.error(f"{label} is in an external file that is not named", "onnx.external-data")
         root = self.folder.resolve()
-        path = (root / location).resolve()
-        if not path.is_relative_to(root):
+        path = (root / location).resolve() if beside(location) else None
+        if path is None or not path.is_relative_to(root):
             raise self.error(
                 f"{label} is in '{location}', outside the model's folder; put it beside the model",
                 "onnx.external-data",
