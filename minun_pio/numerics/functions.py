@@ -108,7 +108,7 @@ def _affine_lookup(
 
     def values(x: Values) -> Values:
         with np.errstate(all="ignore"):
-            single = tflite.SINGLE.get(function)
+            single = tflite.SINGLE.get(function) if attrs in ((), (("alpha", 1.0),)) else None
             y: Any = reference(function, x, **dict(attrs)) if single is None else single(x.astype(np.float32))
         result: Values = np.where(x > 0, y, ends[function]) if function in ends else y
         return result

@@ -314,10 +314,19 @@ def reduce_mean(rows: Codes, fx: Affine, out: Affine) -> Codes:
     return saturate(multiply_by_quantised_multiplier(total, factor.fixed, factor.shift) + out.zero_point, out)
 
 
+def sum_constants(fx: Affine, out: Affine, count: int) -> tuple[float, float]:
+    """SUM's factor and what it adds, both float32."""
+    scale = np.float32(fx.scale) / np.float32(out.scale)
+    return float(scale), float(np.float32(-fx.zero_point) * scale * np.float32(count))
+
+
 def reduce_sum(rows: Codes, fx: Affine, out: Affine) -> Codes:
-    """SUM over the last axis, of the optimised kernels: the reference one leaves its outputs unwritten."""
-    total = (np.asarray(rows).astype(np.int64) - fx.zero_point).sum(axis=-1)
-    return saturate(round_in_double(total, np.asarray(fx.scale / out.scale)) + out.zero_point, out)
+    """SUM over the last axis, in float32, as the optimised kernel: the reference one leaves its outputs
+    unwritten."""
+    scale, shift = (np.float32(value) for value in sum_constants(fx, out, rows.shape[-1]))
+    y = (np.asarray(rows).astype(np.int64).sum(axis=-1).astype(np.float32) * scale + shift).astype(np.float64)
+    rounded = np.copysign(np.floor(np.abs(y) + 0.5), y).clip(-(2.0**20), 2.0**20)
+    return saturate(rounded.astype(np.int64) + out.zero_point, out)
 
 
 def mean_constant(fx: Affine, out: Affine, count: int) -> Multiplier:

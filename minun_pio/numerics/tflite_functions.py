@@ -123,7 +123,7 @@ def _single(function: Function) -> Callable[[Singles], Singles]:
 
 _HALF, _ROOT_HALF = np.float32(0.5), np.float32(math.sqrt(0.5))
 _erfc = _single(np.vectorize(math.erfc, otypes=[np.float64]))
-_exp, _tanh = _single(np.exp), _single(np.tanh)
+_exp, _expm1, _tanh = _single(np.exp), _single(np.expm1), _single(np.tanh)
 
 
 def _gelu(x: Singles) -> Singles:
@@ -142,6 +142,7 @@ SINGLE: Mapping[str, Callable[[Singles], Singles]] = {
     "tanh": _tanh,
     "exp": _exp,
     "log": _single(np.log),
+    "elu": lambda x: np.where(x < 0, _expm1(x), x),
     "gelu": _gelu,
     "gelu_tanh": _gelu_tanh,
     "reciprocal_sqrt": lambda x: np.float32(1) / np.sqrt(x),
@@ -167,7 +168,8 @@ def narrow(function: str, codes: Codes, fin: Affine, fout: Affine, **attrs: floa
     """A function of int8 at `codes`; None where it is correctly rounded."""
     if function in _INTEGER:
         return _INTEGER[function](codes, fin, fout, **attrs)
-    return single_table(function, codes, fin, fout) if function in SINGLE else None
+    single = function in SINGLE and attrs.get("alpha", 1.0) == 1.0  # ELU has no other
+    return single_table(function, codes, fin, fout) if single else None
 
 
 _INTEGER: Mapping[str, Callable[..., Codes]] = {

@@ -20,6 +20,7 @@ from minun_pio.numerics.format import Codes, Format, element_bytes
 from minun_pio.ops.affine_calls import affine
 from minun_pio.ops.bounds import ordered
 from minun_pio.ops.calling import in_flash, input_format, input_shape, same_format, shape_table, where
+from minun_pio.ops.literals import float_literal
 from minun_pio.ops.movement import Walk, sample_axes
 from minun_pio.ops.operator import Binding, Call, Floats, Overlap, Table, Traits
 from minun_pio.ops.shapes import axes_of, elements, required, strides_of
@@ -106,17 +107,17 @@ class SumReduction(Reduction):
         place = where(binding, 0)
         if isinstance(out, Affine):
             source = affine(fmt, binding)
-            numbers: tuple[int, ...] = (count, source.zero_point, out.zero_point)
             if self.mean:
                 kernel, factor = "affine_mean", tflite.mean_constant(source, out, count)
-                numbers = (*numbers, factor.fixed, factor.shift)
+                zero = -source.zero_point * count
+                numbers = tuple(str(n) for n in (zero, out.zero_point, factor.fixed, factor.shift))
             else:
-                kernel, parts = "affine_sum", tflite.double_factor(source.scale / out.scale)
-                numbers = (*numbers, parts.high, parts.low, parts.drop)
+                kernel, constants = "affine_sum", tflite.sum_constants(source, out, count)
+                numbers = (str(out.zero_point), *(float_literal(value) for value in constants))
             return Call(
                 header="minun/affine_reduce.h",
                 function=f"minun::{kernel}<{fmt.cpp}, {out.cpp}, {place}>",
-                args=("{in0}", "{out0}", *args, *(str(number) for number in numbers)),
+                args=("{in0}", "{out0}", *args, *numbers),
                 tables=tables,
                 variant="tflite",
             )

@@ -4,13 +4,16 @@ ours."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minun_pio.importers.tflite.context import Context, Handler
 from minun_pio.importers.tflite.model import TfOperator
+
+Arrange = Callable[[NDArray[Any]], NDArray[Any]]
 
 _SAME, _VALID = 0, 1
 
@@ -55,6 +58,17 @@ def _dilations(op: TfOperator) -> tuple[int, int]:
     return int(op.options("DilationHFactor", 1)), int(op.options("DilationWFactor", 1))
 
 
+def _weights(ctx: Context, op: TfOperator, arrange: Arrange, *, per_channel: bool = False) -> str:
+    """The second input, with its output channels outermost."""
+    info = ctx.info(op, 1)
+    if any(info.zeros):
+        zeros = sorted(set(info.zeros))
+        raise ctx.refusal(
+            op, f"weights with zero point {zeros[-1] or zeros[0]}", "0 works: quantise symmetrically"
+        )
+    return ctx.weight(op, 1, arrange, 0, per_channel=per_channel)
+
+
 def _conv(ctx: Context, op: TfOperator) -> list[str]:
     shape, weights = _image(ctx, op), ctx.info(op, 1).shape
     if len(weights) != 4 or shape[3] % max(1, weights[3]):
@@ -67,7 +81,7 @@ def _conv(ctx: Context, op: TfOperator) -> list[str]:
         "groups": shape[3] // weights[3],
         **ctx.clip(op),
     }
-    inputs = [ctx.tensor(op, 0), ctx.weight(op, 1, lambda w: w, 0, per_channel=True)]
+    inputs = [ctx.tensor(op, 0), _weights(ctx, op, lambda w: w, per_channel=True)]
     if ctx.has(op, 2):
         inputs.append(ctx.weight(op, 2, lambda b: b, 0))
     return [ctx.add(op, "conv", inputs, {**attrs, **_sums(ctx, op, 0, 2)})]
@@ -85,7 +99,7 @@ def _depthwise(ctx: Context, op: TfOperator) -> list[str]:
         "groups": shape[3],
         **ctx.clip(op),
     }
-    inputs = [ctx.tensor(op, 0), ctx.weight(op, 1, lambda w: w.transpose(3, 1, 2, 0), 0, per_channel=True)]
+    inputs = [ctx.tensor(op, 0), _weights(ctx, op, lambda w: w.transpose(3, 1, 2, 0), per_channel=True)]
     if ctx.has(op, 2):
         inputs.append(ctx.weight(op, 2, lambda b: b, 0))
     return [ctx.add(op, "conv", inputs, attrs)]
@@ -115,7 +129,7 @@ def _transpose_conv(ctx: Context, op: TfOperator) -> list[str]:
         "output_padding": tuple(extra),
         **ctx.clip(op),
     }
-    inputs = [ctx.tensor(op, 2), ctx.weight(op, 1, lambda w: w, 0, per_channel=True)]
+    inputs = [ctx.tensor(op, 2), _weights(ctx, op, lambda w: w, per_channel=True)]
     if ctx.has(op, 3):
         inputs.append(ctx.weight(op, 3, lambda b: b, 0))
     return [ctx.add(op, "conv_transpose", inputs, {**attrs, **_sums(ctx, op, 2, 3)})]
@@ -141,7 +155,7 @@ def _fully_connected(ctx: Context, op: TfOperator) -> list[str]:
         raise ctx.refusal(op, f"{shape} into {weights}", "convert again", "tflite.malformed")
     if shape[-1:] != (weights[1],) or (not op.options("KeepNumDims", 0) and len(shape) != 2):
         x = _reshaped(ctx, op, x, (total // weights[1], weights[1]))
-    inputs = [x, ctx.weight(op, 1, lambda w: w, 0)]
+    inputs = [x, _weights(ctx, op, lambda w: w)]
     if ctx.has(op, 2):
         inputs.append(ctx.weight(op, 2, lambda b: b.reshape(-1), 0))
     return [ctx.add(op, "dense", inputs, ctx.clip(op))]
