@@ -26,7 +26,7 @@ pytest.importorskip(
 
 _DRAWS = (0, 1, 2, 3, 4, 6)  # each kind of scales once
 
-_REFUSED = ("NEG", "NEG one format")
+_REFUSED = ("NEG", "NEG one format", "FULLY_CONNECTED weights with a zero point")
 """Cases of operators that the importer takes, in a form that it does not."""
 
 _NO_KERNEL: Mapping[str, str] = {
