@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 import click
 
@@ -68,20 +70,26 @@ def main() -> None:
     except MinunError as error:
         _stop(str(error), 1)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        _nobody_reads()
     except ImportError as error:
         if error.name is None or error.name.startswith("minun_pio"):
             _stop(str(internal(error)), 1)
         name = pip_name(error)
         _stop(f"the Python package '{name}' is missing; run: \"{sys.executable}\" -m pip install {name}", 1)
     except OSError as error:
+        if sys.platform == "win32" and error.errno == errno.EINVAL and error.filename is None:
+            _nobody_reads()  # what Windows says of a closed pipe
         _stop(f"{error.filename or 'file'}: {error.strerror or error} [file.error]", 1)
     except Exception as error:
         _stop(str(internal(error)), 1)
 
 
-def _stop(message: str, status: int) -> None:
+def _nobody_reads() -> NoReturn:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(1)
+
+
+def _stop(message: str, status: int) -> NoReturn:
     sys.stdout.flush()
     click.echo(f"minun: error: {message}", err=True)
     sys.exit(status)

@@ -76,7 +76,10 @@ def read_image(path: Path) -> Image:
         raise MinunError("image.unreadable", f"cannot be read: {error.strerror}", path.name) from None
     except ELFError as error:
         raise MinunError(
-            "image.not-elf", f"is not an ELF file ({error}); give the linked firmware", path.name
+            "image.not-elf",
+            f"is not an ELF file ({error}); give the linked firmware. A program of Windows or macOS is none: "
+            "say custom_minun_no_heap = no there",
+            path.name,
         ) from None
     return Image(flash, sram, heap_functions(symbols), frozenset(symbols))
 

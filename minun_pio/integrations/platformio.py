@@ -302,8 +302,15 @@ def _clean(env: Any, setup: Setup) -> None:
     from minun_pio.generate import clean
 
     for path in clean(setup.folder):
-        _print(f"Removing {os.path.relpath(path, setup.project_dir)}", prefix="")
+        _print(f"Removing {_relative(path, setup.project_dir)}", prefix="")
     sync_checksum(env)
+
+
+def _relative(path: Path, folder: Path) -> str:
+    try:
+        return os.path.relpath(path, folder)
+    except ValueError:  # on another drive of Windows
+        return str(path)
 
 
 def _add_targets(env: Any, setup: Setup) -> None:
@@ -419,7 +426,8 @@ def _guarded(action: Callable[[], None]) -> int:
 
 
 def _print(line: str, prefix: str = "minun: ") -> None:
-    sys.stdout.write(f"{prefix}{line}\n")
+    encoding = sys.stdout.encoding or "utf-8"  # a code page of Windows, say, without a file name's letters
+    sys.stdout.write(f"{prefix}{line}\n".encode(encoding, "backslashreplace").decode(encoding))
     sys.stdout.flush()
 
 

@@ -279,6 +279,27 @@ def test_what_should_not_happen_is_one_line_too_unless_it_is_asked_for(tmp_path:
     assert "Traceback" in run(tmp_path, "boards", PYTHONPATH=str(tmp_path), MINUN_DEBUG="1").stderr
 
 
+def test_a_reader_that_went_away_is_no_error_worth_a_line_on_windows_either(tmp_path: Path) -> None:
+    (tmp_path / "closed.py").write_text(
+        "import errno, sys\nfrom minun_pio.cli import main, root\n"
+        "def closed(**_): raise OSError(errno.EINVAL, 'Invalid argument')\n"
+        "sys.platform, root.main = sys.argv[1], closed\nmain()\n"
+    )
+    told = {
+        system: subprocess.run(
+            [sys.executable, tmp_path / "closed.py", system],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for system in ("win32", "linux")
+    }
+    assert [done.returncode for done in told.values()] == [1, 1]
+    assert told["win32"].stderr == ""
+    assert "Invalid argument [file.error]" in told["linux"].stderr
+
+
 def test_a_platformio_board_manifest_serves_as_a_board(digits: Path, tmp_path: Path) -> None:
     manifest = {"build": {"cpu": "cortex-m4"}, "upload": {"maximum_ram_size": 65536, "maximum_size": 262144}}
     (tmp_path / "some_board.json").write_text(json.dumps(manifest))

@@ -30,3 +30,19 @@ def test_a_first_try_in_a_wrong_folder_does_not_spoil_the_next_one(shell: str, t
 def test_bash_finds_the_repository_from_anywhere(tmp_path: Path) -> None:
     done = answer("bash", f"MINUN_ROOT=/elsewhere; . '{ROOT}/scripts/env.sh'", tmp_path)
     assert (done.stdout.strip(), done.stderr) == (str(ROOT), "")
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_clone_on_windows_has_shell_scripts_and_lock_files_as_they_are_here(tmp_path: Path) -> None:
+    cnn = "examples/digits/cnn"
+    names = (".gitattributes", "scripts/env.sh", f"{cnn}/model.lock.json", f"{cnn}/cnn.onnx")
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    for name in names:
+        (tmp_path / "here" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / "here" / name)
+    for command in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "first")):
+        subprocess.run(["git", *identity, *command], cwd=tmp_path / "here", check=True, capture_output=True)
+    clone = ["git", "-c", "core.autocrlf=true", "clone", "-q", "here", "there"]
+    subprocess.run(clone, cwd=tmp_path, check=True, capture_output=True)
+    for name in names:
+        assert (tmp_path / "there" / name).read_bytes() == (ROOT / name).read_bytes(), name

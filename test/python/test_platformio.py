@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import ntpath
 import os
 import re
 import shutil
@@ -12,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,7 +22,7 @@ import pytest
 
 from minun_pio.board.target import Target
 from minun_pio.config import read_model
-from minun_pio.integrations.platformio import interrupted, missing_package
+from minun_pio.integrations.platformio import _print, _relative, interrupted, missing_package
 from minun_pio.ir import Graph, Node, Tensor
 from minun_pio.lock import lock_path, save
 
@@ -286,6 +288,21 @@ def test_all_packages_that_a_python_lacks_are_named_at_once(
     line = missing_package(ImportError("no", name="yaml"), "python", [tmp_path / "model.yaml"])
     assert line.startswith("the Python package 'pyyaml' is missing in PlatformIO's Python")
     assert "-m pip install numpy pyyaml onnx [" in line
+
+
+def test_a_line_is_told_whatever_letters_the_consoles_code_page_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="cp1252", newline="\n"))
+    _print("модель.yaml: é")
+    assert written.getvalue().decode("cp1252") == (
+        "minun: \\u043c\\u043e\\u0434\\u0435\\u043b\\u044c.yaml: é\n"
+    )
+
+
+def test_a_folder_on_another_drive_can_be_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.path", ntpath)
+    assert _relative(PureWindowsPath("D:/made/tiny.h"), PureWindowsPath("C:/project")) == r"D:\made\tiny.h"
+    assert _relative(PureWindowsPath("C:/project/a/tiny.h"), PureWindowsPath("C:/project")) == r"a\tiny.h"
 
 
 def test_ctrl_c_is_seen_where_scons_notes_it() -> None:
