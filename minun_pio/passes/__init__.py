@@ -25,7 +25,7 @@ def _passes() -> Sequence[Sequence[Rule]]:
         (constants.fold, constants.drop_identity, layout.merge, constants.share()),
         (patterns.function_of_one, patterns.layer_norm, patterns.norm_scale, patterns.transposed_product),
         (layout.into_dense, layout.sink),
-        (fusion.scale_into_linear, fusion.scales_together, fusion.clamp_into_producer),
+        (fusion.scale_into_linear, fusion.scales_together, fusion.clamp_into_producer, fusion.pad_into_conv),
     )
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put a scale, a shift or a clamp into the operator before it, so that there is one rounding and one
-tensor."""
+"""Put a scale, a shift or a clamp into the operator before it, a pad into the convolution after it, so that
+there is one rounding and one tensor."""
 
 from __future__ import annotations
 
@@ -115,6 +115,25 @@ def clamp_into_producer(sweep: Sweep, node: Node) -> bool:
     sweep.keep(
         replace(before, name=node.name, outputs=node.outputs, attrs={**before.attrs, "clip": (low, high)})
     )
+    return True
+
+
+def pad_into_conv(sweep: Sweep, node: Node) -> bool:
+    """Zeros around an image are the convolution's own: Keras's ZeroPadding2D, ONNX's Pad."""
+    if node.op != "conv":
+        return False
+    before = sweep.producer(node.inputs[0])
+    if before is None or before.op != "pad" or before.attrs.get("mode", "constant") != "constant":
+        return False
+    x, pads = before.inputs[0], [(int(first), int(last)) for first, last in before.attrs["pads"]]
+    if float(before.attrs.get("value", 0.0)) != 0.0 or len(pads) != 4 or any((*pads[0], *pads[3])):
+        return False
+    if sweep.quantised.get(x) != sweep.quantised.get(node.inputs[0]):
+        return False
+    old = node.attrs.get("pads") or (0, 0, 0, 0)
+    more = (pads[1][0], pads[2][0], pads[1][1], pads[2][1])
+    attrs = {**node.attrs, "pads": tuple(int(a) + b for a, b in zip(old, more, strict=True))}
+    sweep.keep(replace(node, inputs=(x, *node.inputs[1:]), attrs=attrs))
     return True
 
 

@@ -13,6 +13,7 @@ from onnx_models import agrees, imported, model, node, operators, ours
 from minun_pio.errors import MinunError
 from minun_pio.importers.builder import GraphBuilder
 from minun_pio.ir import Graph, Node, Tensor
+from minun_pio.numerics.affine import Affine
 from minun_pio.passes import check, dead_code, optimise
 from minun_pio.passes.constants import share
 from minun_pio.passes.sweep import Sweep
@@ -55,6 +56,49 @@ def test_two_clamps_are_one_and_the_last_one_wins_where_they_do_not_meet() -> No
         after = optimise(before)
         assert after.nodes[-1].attrs["clip"] == wanted
         same(before, after)
+
+
+def _padded(pads: tuple[tuple[int, int], ...], **attrs: Any) -> Graph:
+    b = GraphBuilder("t")
+    x = b.input("x", (1, 5, 6, 2))
+    padded = b.add("pad", [x], {"pads": pads, "mode": "constant", "value": 0.0, **attrs})
+    w, bias = b.constant(floats(3, 3, 3, b.shape(padded)[3]), "w"), b.constant(floats(3), "b")
+    made = b.add("conv", [padded, w, bias], {"strides": (2, 2), "pads": (0, 1, 0, 0)})
+    return b.finish([made])
+
+
+def test_zeros_around_an_image_are_the_convolutions_own_pads() -> None:
+    before = _padded(((0, 0), (1, 2), (0, 3), (0, 0)))
+    after = optimise(before)
+    assert operators(after) == ["conv"]
+    assert after.nodes[0].attrs["pads"] == (1, 1, 2, 3)
+    same(before, after)
+
+
+@pytest.mark.parametrize(
+    ("pads", "attrs"),
+    [
+        (((0, 0), (1, 1), (1, 1), (0, 0)), {"value": 0.5}),
+        (((0, 0), (1, 1), (1, 1), (0, 0)), {"mode": "edge"}),
+        (((0, 0), (1, 1), (1, 1), (0, 1)), {}),
+    ],
+)
+def test_other_pads_stay_before_a_convolution(
+    pads: tuple[tuple[int, int], ...], attrs: dict[str, Any]
+) -> None:
+    before = _padded(pads, **attrs)
+    after = optimise(before)
+    assert operators(after) == ["pad", "conv"]
+    same(before, after)
+
+
+def test_a_pad_of_another_quantised_format_stays() -> None:
+    graph = _padded(((0, 0), (1, 1), (1, 1), (0, 0)))
+    x, padded = graph.nodes[0].inputs[0], graph.nodes[0].outputs[0]
+    formats = {x: Affine(8, (0.5,), 3), padded: Affine(8, (0.25,), 3)}
+    assert operators(optimise(replace(graph, quantised=formats))) == ["pad", "conv"]
+    formats[padded] = formats[x]
+    assert operators(optimise(replace(graph, quantised=formats))) == ["conv"]
 
 
 def test_a_tensor_with_two_readers_is_not_fused_away() -> None:
