@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from op_harness import STRICT
 
 from minun_pio.board.toolchain import run_tool
 
@@ -25,13 +27,18 @@ _FIRMWARE = """
 #include <minun/serve.h>
 static uint8_t arena[32];
 static uint8_t infer(const void*, void*, uint8_t*, size_t) { return 0; }
+extern int8_t input[8], output[12];  // a sketch's usual names: none of ours may shadow them
+extern int in, out, count, memory, row, board_time;
 static const minun::Model models[] MINUN_FLASH = {{"m", 1, 32, 8, 12, infer}};
 static minun::BoardLink<8, 12> board(models, 1, arena, sizeof arena);
 static minun::Link<minun::BoardPort, minun::NoClock, 8, 12> quiet(models, 1, arena, sizeof arena);
+void setup();
+void loop();
 void setup() { minun::BoardPort::begin(); board.begin(); }
 void loop() { board.poll(); quiet.poll(); }
 #if defined(ARDUINO)
 minun::Link<minun::ArduinoPort, minun::BoardClock, 8, 12> through_serial(models, 1, arena, sizeof arena);
+void loop2();
 void loop2() { through_serial.poll(); }
 #endif
 """
@@ -68,7 +75,7 @@ def test_a_firmware_with_the_link_compiles_without_a_warning(
         pytest.skip(f"{compiler} not installed")
     (tmp_path / "Arduino.h").write_text(_ARDUINO)
     (tmp_path / "firmware.cpp").write_text(_FIRMWARE)
-    command = [compiler, "-std=c++11", "-Wall", "-Wextra", "-Werror", optimise, *flags.split()]
+    command = [compiler, "-std=c++11", *STRICT, optimise, *flags.split()]
     command += [f"-I{ROOT / 'include'}", f"-I{ROOT / 'virtual' / 'support'}", f"-I{tmp_path}"]
     for source in (tmp_path / "firmware.cpp", ROOT / "src" / "timer_avr.cpp"):
         run_tool([*command, "-c", str(source), "-o", str(tmp_path / "out.o")], source.name)
@@ -84,6 +91,47 @@ def test_a_compiler_without_gnu_extensions_is_refused_before_anything_else(heade
         assert 'error: #error "minun needs g++ or clang++ ' in done.stderr
     else:
         assert done.returncode == 0, done.stderr  # nothing in it is GNU's
+
+
+_STRING_H = """#pragma once
+#include <stddef.h>
+extern "C" {
+void* memcpy(void*, const void*, size_t);
+void* memmove(void*, const void*, size_t);
+void* memset(void*, int, size_t);
+int memcmp(const void*, const void*, size_t);
+size_t strlen(const char*);
+}
+"""  # a foreign system's is not here, and the headers take no other from it
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The quickstart's network as C++ for the host."""
+    folder = tmp_path_factory.mktemp("generated")
+    for name in ("cnn", "data"):
+        shutil.copytree(ROOT / "examples" / "digits" / name, folder / name)
+    model = folder / "cnn" / "model.yaml"
+    run_tool([sys.executable, "-m", "minun_pio", "build", str(model), "--out", str(folder)], model.name)
+    return folder
+
+
+@pytest.mark.skipif(shutil.which("clang++") is None, reason="clang++ is not installed")
+@pytest.mark.parametrize(
+    "system",
+    ["arm64-apple-macos11", "x86_64-apple-macos11", "x86_64-w64-windows-gnu", "x86_64-pc-windows-msvc"],
+)
+def test_headers_and_generated_code_compile_for_other_systems_too(
+    system: str, tmp_path: Path, generated: Path
+) -> None:
+    (tmp_path / "string.h").write_text(_STRING_H)
+    board = ("serve.h", "timer.h")  # of a board, as above
+    headers = sorted(path.name for path in (ROOT / "include" / "minun").glob("*.h") if path.name not in board)
+    (tmp_path / "all.cpp").write_text("".join(f"#include <minun/{name}>\n" for name in headers))
+    for source in (tmp_path / "all.cpp", generated / "cnn.cpp"):
+        flags = ("-std=c++11", "-O1", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-nostdinc++")
+        command = ["clang++", f"--target={system}", *flags, "-isystem", str(tmp_path), f"-I{ROOT}/include"]
+        run_tool([*command, "-S", str(source), "-o", str(tmp_path / "out.s")], source.name)
 
 
 def test_without_a_known_port_serve_says_what_to_do(tmp_path: Path) -> None:
