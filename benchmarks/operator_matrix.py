@@ -28,7 +28,7 @@ from op_harness import BOARD_FLAGS, HOST_FLAGS, Case, failing, kernel_bytes  # n
 CORES = ("host", "avr", "m3", "m7")
 _MARKS = {"host": "h", "avr": "a", "m3": "3", "m7": "7"}
 _IMAGE = {"host": 64, "avr": 12, "m3": 64, "m7": 64}  # cases an image
-_SIZED = ("posit<8,2>", "posit<16,2>", "fixed 16", "int8", "float32")
+_SIZED = ("posit<8,2>", "posit<16,2>", "fixed 16", "int8", "int16", "float32")
 
 
 @dataclass(frozen=True)

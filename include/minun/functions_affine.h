@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of int16 codes as TensorFlow Lite's reference kernels compute them, where no table of lines serves
-// (line_table.h); those of int8 are tables over all codes (functions.h). L2 normalisation of int8.
+// (line_table.h); those of int8 are tables over all codes (functions.h).
 #ifndef MINUN_FUNCTIONS_AFFINE_H
 #define MINUN_FUNCTIONS_AFFINE_H
 
@@ -8,7 +8,6 @@
 
 #include "minun/flash.h"
 #include "minun/functions.h"
-#include "minun/gemmlowp.h"
 #include "minun/quantised.h"
 #include "minun/raster.h"
 
@@ -72,26 +71,6 @@ void square_root_int16(const int16_t* in, int16_t* out, int32_t count, int32_t z
     const float value = x < 0 ? 0.0f : rounded(static_cast<float>(x) * scale_in);
     const float steps = rounded(evaluate<Sqrt, Float32, Float32>(value, Sqrt()) / scale_out);
     out[i] = detail::code16(steps >= 65536.0f ? INT32_C(65536) : static_cast<int32_t>(steps) + zero_out);
-  }
-}
-
-// in, out (outer, extent, inner): lanes along `extent` brought to length 1, in units of 1/128; int8.
-inline void l2_norm_int8(const int8_t* in, int8_t* out, int32_t outer, int32_t extent, int32_t inner, int32_t zero) {
-  for (; outer > 0; --outer, in += extent * inner, out += extent * inner) {
-    for (int32_t i = 0; i < inner; ++i) {
-      int32_t sum = 0;
-      for (int32_t k = 0; k < extent; ++k) {
-        const int32_t x = in[k * inner + i] - zero;
-        sum += x * x;
-      }
-      int shift;
-      const int32_t factor = detail::inverse_square_root(sum, &shift);
-      for (int32_t k = 0; k < extent; ++k) {
-        const int32_t y = scale_quantised(static_cast<int32_t>(in[k * inner + i]) - zero, factor, shift + 7);
-        out[k * inner + i] = static_cast<int8_t>(y < -128 ? -128 : y > 127 ? 127
-                                                                           : y);
-      }
-    }
   }
 }
 

@@ -197,7 +197,7 @@ class L2Norm:
         if isinstance(fmt, Affine):
             _check_int8(binding.node, fmt, binding.out_formats[0])
             return Call(
-                header="minun/functions_affine.h",
+                header="minun/norm_affine.h",
                 function="minun::l2_norm_int8",
                 args=("{in0}", "{out0}", *(str(extent) for extent in blocks), str(fmt.zero_point)),
                 variant="tflite",

@@ -381,7 +381,7 @@ BUILDERS: dict[str, Builder] = {
 SMALL = tuple(
     f
     for f in FORMAT_SETS
-    if f.name in ("posit<8,2>", "posit<16,2>", "posit 8/16 mixed", "fixed 16", "int8", "float32")
+    if f.name in ("posit<8,2>", "posit<16,2>", "posit 8/16 mixed", "fixed 16", "int8", "int16", "float32")
 )
 """Format sets for the boards."""
 
