@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from minun_pio.cli.target import board_options, target_of
+from minun_pio.cli.target import ModelFile, board_options, target_of
 from minun_pio.generate import generate, locked
 
 
 @click.command()
-@click.argument("models", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("models", nargs=-1, type=ModelFile())
 @board_options
 @click.option("--out", "-o", type=click.Path(path_type=Path), help="Output folder. Default: generated.")
 @click.option("--renew", is_flag=True, help="Search again whatever the lock file says.")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
-from minun_pio.cli.target import board_options, target_of
+from minun_pio.cli.target import ModelFile, board_options, target_of
 
 
 @click.command()
-@click.argument("models", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("models", nargs=-1, type=ModelFile())
 @click.option("--port", "-p", required=True, help="Serial port, or a virtual board's 'port' link.")
 @board_options
 @click.option("--samples", "-n", type=click.IntRange(1), help="Only the first so many. Default: all.")

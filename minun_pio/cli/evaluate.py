@@ -10,13 +10,13 @@ from typing import Any
 import click
 from tabulate import tabulate
 
-from minun_pio.cli.target import board_options, target_of
+from minun_pio.cli.target import ModelFile, board_options, target_of
 from minun_pio.lock import find
 from minun_pio.report.text import noisiest, slow_path
 
 
 @click.command()
-@click.argument("model", default="model.yaml", type=click.Path(path_type=Path))
+@click.argument("model", default="model.yaml", type=ModelFile())
 @board_options
 @click.option("--layers", is_flag=True, help="Where accuracy is lost: every tensor's noise.")
 @click.option(

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from minun_pio.cli.target import board_options, target_of
+from minun_pio.cli.target import ModelFile, board_options, target_of
 
 
 @click.command()
-@click.argument("models", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("models", nargs=-1, type=ModelFile())
 @board_options
 @click.option("--out", "-o", type=click.Path(path_type=Path), help="Folder for report.html and report.json.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from tabulate import tabulate
 
-from minun_pio.cli.target import board_options, target_of
+from minun_pio.cli.target import ModelFile, board_options, target_of
 from minun_pio.config.model import STRATEGIES
 from minun_pio.heartbeat import heartbeat
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # a search imports numpy; --help does not
 
 
 @click.command()
-@click.argument("model", default="model.yaml", type=click.Path(path_type=Path))
+@click.argument("model", default="model.yaml", type=ModelFile())
 @board_options
 @click.option(
     "--strategy",

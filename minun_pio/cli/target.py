@@ -18,6 +18,18 @@ from minun_pio.errors import MinunError
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+class ModelFile(click.Path):
+    """A model.yaml, or the folder that holds one."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = super().convert(value, param, ctx)
+        assert isinstance(path, Path)
+        return path / "model.yaml" if path.is_dir() else path
+
+
 def board_options(command: Command) -> Command:
     """Adds --board, --core, --ram and --flash; `target_of` reads them."""
     for option in (

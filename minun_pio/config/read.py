@@ -28,11 +28,18 @@ from minun_pio.errors import MinunError
 
 TOP_KEYS = ("name", "source", "data", "formats", "search", "budgets", "memory", "outputs")
 _DATA_SUFFIXES = (".npz", ".npy", ".csv")
+_NETWORKS = ("onnx", "tflite")
 
 
 def read_model(path: Path | str) -> ModelConfig:
     """Read and check a model.yaml. Files it names must exist; they are not opened. Raises MinunError."""
     path = Path(path).absolute()
+    kind = path.suffix.lower().removeprefix(".")
+    if kind in _NETWORKS:
+        lines = f"'name: {path.stem}' and 'source: {{{kind}: {path.name}}}'"
+        raise MinunError(
+            "config.network", f"this is a network; write a model.yaml beside it with {lines}", path.name
+        )
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:

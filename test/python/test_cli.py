@@ -115,6 +115,13 @@ def test_build_writes_the_same_bytes_from_the_lock_as_from_a_search(digits: Path
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
+def test_a_folder_stands_for_the_model_yaml_in_it(digits: Path, tmp_path: Path) -> None:
+    minun(digits, "build", "cnn", "--board", "due", "--locked", "--out", str(tmp_path / "out"))
+    assert (tmp_path / "out" / "cnn.h").is_file()
+    assert not (digits / "cnn.lock.json").exists()
+    assert "no file 'model.yaml'" in failure(digits, "search", "data")
+
+
 def test_weights_outside_an_onnx_file_are_watched_too(digits: Path, tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx", reason="onnx is not installed")
     shutil.copytree(digits / "cnn", tmp_path / "cnn", ignore=shutil.ignore_patterns("*.lock.json"))

@@ -150,6 +150,11 @@ def test_a_broken_file_is_one_line(tmp_path: Path, text: str, expected: str) -> 
     assert expected in error_of(tmp_path, text)
 
 
+def test_a_network_in_place_of_a_model_yaml_is_told_what_to_write() -> None:
+    with pytest.raises(MinunError, match=r"this is a network; .*'source: \{tflite: net.tflite\}'"):
+        read_model("net.tflite")
+
+
 def test_a_file_of_nearly_the_right_name_is_suggested(tmp_path: Path) -> None:
     (tmp_path / "digits.npz").write_bytes(b"")
     found = error_of(tmp_path, PLAIN + "data: {calibration: digit.npz}\n")
