@@ -32,7 +32,9 @@ def exclusive(path: Path) -> Iterator[None]:
                     stream.seek(0)
                     msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
                     break
-                except OSError:
+                except OSError as error:
+                    if error.errno not in (errno.EACCES, errno.EDEADLK):
+                        raise  # this is no waiting for another build
                     time.sleep(_WAIT_S)
             try:
                 yield

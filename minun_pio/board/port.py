@@ -41,6 +41,7 @@ def open_port(name: str, baud: int = 115200) -> Port:
 
 
 _WRITE_TIMEOUT_S = 5.0
+_SLICE_S = 0.05  # a UART's read waits in such parts
 
 
 class PtyPort:
@@ -103,7 +104,8 @@ class PtyPort:
 
 
 class UartPort:
-    """A real serial port."""
+    """A real serial port. Its time-out stays as it is: to change it sets the whole port up again, on Windows
+    with requests to the board, and that at every read."""
 
     def __init__(self, name: str, baud: int) -> None:
         import serial
@@ -114,7 +116,7 @@ class UartPort:
             self._serial = serial.Serial(
                 name,
                 baud,
-                timeout=0,
+                timeout=_SLICE_S,
                 write_timeout=_WRITE_TIMEOUT_S,
                 exclusive=True if os.name == "posix" else None,
             )
@@ -130,9 +132,14 @@ class UartPort:
 
     def read(self, timeout_s: float) -> bytes:
         try:
-            self._serial.timeout = max(timeout_s, 0)
-            first = self._serial.read(1)
-            return bytes(first + self._serial.read(self._serial.in_waiting)) if first else b""
+            deadline = time.monotonic() + timeout_s
+            while not self._serial.in_waiting:
+                if time.monotonic() >= deadline:
+                    return b""
+                first = self._serial.read(1)
+                if first:
+                    return bytes(first + self._serial.read(self._serial.in_waiting))
+            return bytes(self._serial.read(self._serial.in_waiting))
         except (self._error, OSError) as error:
             raise MinunError("port.gone", f"the port is gone: {error}", self.name) from None
 

@@ -63,6 +63,19 @@ def test_a_read_returns_empty_when_its_time_is_over(line: tuple[int, str], kind:
     port.close()
 
 
+def test_reading_does_not_set_a_serial_port_up_again(
+    line: tuple[int, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = UartPort(line[1], 115200)
+    monkeypatch.setattr(port._serial, "_reconfigure_port", lambda: pytest.fail("set up again"))
+    assert port.read(0.01) == b""
+    os.write(line[0], b"answer")
+    assert _all(port, 6) == b"answer"
+    assert port.read(0) == b""
+    monkeypatch.undo()
+    port.close()
+
+
 @pytest.mark.parametrize("kind", ["pty", "uart"])
 def test_a_second_program_is_told_that_the_port_is_in_use(line: tuple[int, str], kind: str) -> None:
     port = _open(kind, line[1])

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from minun_pio import build
 from minun_pio.board.target import HOST, Target
 from minun_pio.compiler_id import DECIDING
 from minun_pio.config.model import ModelConfig
-from minun_pio.filelock import write_whole
+from minun_pio.filelock import exclusive, write_whole
 from minun_pio.generate import MANIFEST, clean, generate
 from minun_pio.stamp import read_stamp, up_to_date, write_stamp
 
@@ -168,6 +170,31 @@ def test_files_are_written_whole_and_only_when_they_differ(tmp_path: Path) -> No
     assert path.stat().st_mtime == LONG_AGO
     assert write_whole(path, b"two")
     assert [entry.name for entry in path.parent.iterdir()] == ["digits.h"]
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EDEADLK, errno.EINVAL])
+def test_on_windows_a_lock_waits_for_its_holder_and_for_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    calls, refusals = [], iter([OSError(number, "no")] * 2)
+
+    def locking(handle: int, mode: str, count: int) -> None:
+        calls.append(mode)
+        for refusal in refusals:
+            raise refusal
+
+    monkeypatch.setitem(
+        sys.modules, "msvcrt", SimpleNamespace(LK_NBLCK="take", LK_UNLCK="give", locking=locking)
+    )
+    monkeypatch.setattr("minun_pio.filelock._WAIT_S", 0.001)
+    monkeypatch.setattr("sys.platform", "win32")
+    if number == errno.EINVAL:
+        with pytest.raises(OSError, match="no"), exclusive(tmp_path / "lock"):
+            pass
+        return
+    with exclusive(tmp_path / "lock"):
+        assert calls == ["take"] * 3
+    assert calls[3:] == ["give"]
 
 
 def test_a_file_that_another_program_reads_for_a_moment_is_replaced_on_windows_too(
