@@ -155,3 +155,16 @@ def test_mlperf_tiny_models_give_the_interpreters_bytes(name: str) -> None:
     samples = RNG.integers(-128, 128, (4, *shape)).astype(np.int8)
     theirs = np.stack([interpreted(content, [sample])[0] for sample in samples])
     assert np.array_equal(codes_of(graph, samples), theirs)
+
+
+def test_of_a_fused_operators_names_the_first_is_kept_and_all_of_them_choose_it() -> None:
+    file = File()
+    x = file.tensor("x", (1, 4))
+    first = file.tensor("net/act/Relu;net/norm;net/conv", (1, 4))
+    last = file.tensor("net/out;net/sum", (1, 4))
+    file.operator(tflite.BuiltinOperator.RELU, [x], [first])
+    file.operator(tflite.BuiltinOperator.TANH, [first], [last])
+    model = parse_tflite(file.bytes([x], [last]), "net.tflite")
+    assert convert(model).outputs == ("net/out",)
+    for wanted in ("net/act/Relu", "net/act/Relu;net/norm;net/conv"):
+        assert convert(model, outputs=[wanted]).outputs == ("net/act/Relu",)

@@ -118,13 +118,13 @@ class Context:
         info, stored = self.info(op, place), self.value(op, place, "weights")
         if not info.scales:
             if stored.dtype.kind == "f":
-                return self.builder.constant(arrange(stored.astype(np.float64)), info.name or op.name)
+                return self.builder.constant(arrange(stored.astype(np.float64)), info.label or op.name)
             raise self.refusal(op, f"'{info.name}' holds {stored.dtype} without a scale", "quantise it again")
         fmt = self.format(op, info)
         if fmt is not None:
             several = per_channel or len(fmt.scales) > 1
             fmt = Affine(fmt.width, fmt.scales, fmt.zero_point, axis if several else None)
-        return self.builder.constant(arrange(dequantised(stored, info)), info.name or op.name, fmt)
+        return self.builder.constant(arrange(dequantised(stored, info)), info.label or op.name, fmt)
 
     def format(self, op: TfOperator, info: TfTensor) -> Affine | None:
         """The number format that a tensor has in the file; None for real numbers and plain integers."""
@@ -143,7 +143,7 @@ class Context:
         self, op: TfOperator, kind: str, inputs: Sequence[str], attrs: Mapping[str, Any] | None = None
     ) -> str:
         """One graph node for the operator's first output."""
-        hint = self.output(op).name or op.name
+        hint = self.output(op).label or op.name
         return self.builder.add_many(kind, inputs, attrs, outputs=[hint], name=op.name)[0]
 
     def clip(self, op: TfOperator) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def convert(model: TfModel, *, outputs: Sequence[str] = (), name: str = "") -> G
     for index in model.inputs:
         info = model.tensors[index]
         shape = tuple(extent if axis or extent > 0 else 1 for axis, extent in enumerate(info.shape))
-        ctx.tensors[index] = builder.input(info.name or "input", shape)
+        ctx.tensors[index] = builder.input(info.label or "input", shape)
         _note(ctx, None, index)
     for op in model.operators:
         _run(ctx, op)
@@ -104,10 +104,11 @@ def _note(ctx: Context, op: TfOperator | None, index: int) -> None:
 
 
 def _named(ctx: Context, wanted: str) -> int:
-    names = {ctx.model.tensors[index].name: index for index in ctx.tensors}
+    names = {ctx.model.tensors[index].label: index for index in ctx.tensors}
+    names.update({ctx.model.tensors[index].name: index for index in ctx.tensors})
     if wanted not in names:
         near = difflib.get_close_matches(wanted, list(names), n=1)
-        own = ", ".join(ctx.model.tensors[index].name for index in ctx.model.outputs)
+        own = ", ".join(ctx.model.tensors[index].label for index in ctx.model.outputs)
         hint = f"did you mean '{near[0]}'?" if near else f"the file's own are {own}"
         raise MinunError("tflite.output", f"no output '{wanted}'; {hint}", ctx.model.file)
     return names[wanted]

@@ -45,6 +45,11 @@ class TfTensor:
     zeros: tuple[int, ...]
     axis: int
 
+    @property
+    def label(self) -> str:
+        """The first of the names that the converter joins with ';' where it fuses operators."""
+        return self.name.split(";", 1)[0]
+
 
 @dataclass(frozen=True)
 class TfOperator:

@@ -134,7 +134,7 @@ def _unpack(ctx: Context, op: TfOperator) -> list[str]:
     for k, part in enumerate(parts):
         if x in ctx.builder.quantised:
             ctx.builder.quantised[part] = ctx.builder.quantised[x]
-        hint, name = ctx.output(op, k).name or f"{op.name}_{k}", f"{op.name}_{k}"
+        hint, name = ctx.output(op, k).label or f"{op.name}_{k}", f"{op.name}_{k}"
         made += ctx.builder.add_many("reshape", [part], {"shape": left}, outputs=[hint], name=name)
     return made
 
@@ -149,7 +149,7 @@ def _split(ctx: Context, op: TfOperator) -> list[str]:
         sizes[sizes.index(-1)] = shape[axis] - sum(sizes) - 1
     if len(sizes) != count or sum(sizes) != shape[axis] or min(sizes) < 1:
         raise ctx.refusal(op, f"parts {sizes} of {shape[axis]}", "convert again", "tflite.malformed")
-    hints = [ctx.output(op, k).name or f"{op.name}_{k}" for k in range(count)]
+    hints = [ctx.output(op, k).label or f"{op.name}_{k}" for k in range(count)]
     attrs = {"axis": axis, "sizes": tuple(sizes)}
     return list(ctx.builder.add_many("split", [ctx.tensor(op, source)], attrs, outputs=hints, name=op.name))
 
