@@ -108,11 +108,11 @@ struct ExactProducts {
   // False where a NaR is among z.
   template <class Sum, class W>
   MINUN_NOINLINE bool sum(Sum& total, const W& weights, int32_t index) const {
-    const typename W::Integer* row = weights.rows + index * length;
+    const typename W::Integer* integers = weights.rows + index * length;
     total.clear();
     for (int32_t k = 0; k < length; ++k) {
       if (Z::is_nar(z[k])) return false;
-      const Decoded weight = {flash_load(row + k), W::kUnit};
+      const Decoded weight = {flash_load(integers + k), W::kUnit};
       total.add_wide_product(decode<Z>(z[k]), weight);
     }
     return true;

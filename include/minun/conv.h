@@ -52,7 +52,7 @@ MINUN_NOINLINE void conv_position(const typename X::Code* x, const typename W::C
   const int outputs = shape.group_outputs();
   typedef Raster<Taps::kReverse> Turn;
   int channel = Turn::first(shape.groups) * outputs;
-  w += static_cast<size_t>(channel) * count;
+  w += static_cast<size_t>(channel) * static_cast<size_t>(count);
   y += channel;
   for (int group = Turn::first(shape.groups); Turn::within(group, shape.groups); group += Turn::kStep) {
     detail::PutUnpacked<X> put = {static_cast<Unpacked<X>*>(scratch), true};
@@ -63,7 +63,7 @@ MINUN_NOINLINE void conv_position(const typename X::Code* x, const typename W::C
     }
     if (Taps::kReverse) {
       channel -= 2 * outputs;
-      w -= static_cast<size_t>(2 * outputs) * count;
+      w -= static_cast<size_t>(2 * outputs) * static_cast<size_t>(count);
       y -= 2 * outputs;
     }
   }
@@ -99,7 +99,7 @@ MINUN_NOINLINE void conv_float(const typename X::Code* x, const typename W::Code
   const int outputs = shape.group_outputs();
   typedef Raster<Taps::kReverse> Turn;
   const int first = Turn::first(shape.groups) * outputs;  // channel
-  w += static_cast<size_t>(first) * count;
+  w += static_cast<size_t>(first) * static_cast<size_t>(count);
   y += Turn::first(shape.positions()) * shape.out_channels + first;
   for (int row = Turn::first(shape.out_height); Turn::within(row, shape.out_height); row += Turn::kStep) {
     for (int column = Turn::first(shape.out_width); Turn::within(column, shape.out_width); column += Turn::kStep) {
@@ -116,7 +116,7 @@ MINUN_NOINLINE void conv_float(const typename X::Code* x, const typename W::Code
         }
         if (Taps::kReverse) {
           channel -= 2 * outputs;
-          weight -= static_cast<size_t>(2 * outputs) * count;
+          weight -= static_cast<size_t>(2 * outputs) * static_cast<size_t>(count);
           y -= 2 * outputs;
         }
       }

@@ -25,7 +25,7 @@ MINUN_NOINLINE inline int32_t long_row_8x8(const int8_t* values, const int8_t* w
 template <class OutCode, class Layer>
 MINUN_NOINLINE void byte_rows(const int8_t* values, int count, OutCode* y, int channel, int outputs, int step,
                               const Layer& layer) {
-  const int8_t* w = layer.w + static_cast<size_t>(channel) * count;
+  const int8_t* w = layer.w + static_cast<size_t>(channel) * static_cast<size_t>(count);
   const int32_t* bias = layer.bias;
   if (bias != 0) bias += channel;
   for (OutCode* const end = y + outputs; y != end; values += step, w += count) {
@@ -56,8 +56,9 @@ struct WordLayer {
 
   MINUN_INLINE void turn(const int16_t* codes, int count, typename Out::Code* y, int channel, int outputs,
                          int step) const {
-    word_rows<Out, Sum, Unit>(codes, w + static_cast<size_t>(channel) * count, bias != 0 ? bias + channel : 0, y, count,
-                              outputs, step, clip);
+    const int16_t* const rows = w + static_cast<size_t>(channel) * static_cast<size_t>(count);
+    word_rows<Out, Sum, Unit>(codes, rows, bias != 0 ? bias + channel : 0, y, count, outputs, step,
+                              clip);
   }
 };
 
@@ -143,7 +144,7 @@ struct ShortLayer {
   template <bool Bytes>
   MINUN_INLINE void rows(int count, typename Out::Code* y, int channel, int outputs, int step, const uint8_t* pairs,
                          uint8_t listed) const {
-    const int8_t* weights = w + static_cast<size_t>(channel) * count;
+    const int8_t* weights = w + static_cast<size_t>(channel) * static_cast<size_t>(count);
     const int32_t* added = bias != 0 ? bias + channel : 0;
     Listed cursor = {pairs, weights, listed, step == 0};
     int from = 0;

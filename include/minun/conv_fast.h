@@ -153,7 +153,8 @@ MINUN_INLINE void conv_by_group(const Code* x, const typename Method::Weight* w,
           }
           for (int c = 0; c < channels; ++c) {
             rows.use(values + c * count);
-            const typename Method::Weight* const own = w + static_cast<size_t>(channel + c) * count;
+            const typename Method::Weight* const own =
+                w + static_cast<size_t>(channel + c) * static_cast<size_t>(count);
             *y++ = rows.one(row_sum<Method>(values + c * count, own, count, table), channel + c);
           }
           if (Taps::kReverse) y -= channels;
@@ -161,7 +162,7 @@ MINUN_INLINE void conv_by_group(const Code* x, const typename Method::Weight* w,
         continue;
       }
       int channel = Turn::first(shape.groups) * outputs;
-      const typename Method::Weight* weights = w + static_cast<size_t>(channel) * count;
+      const typename Method::Weight* weights = w + static_cast<size_t>(channel) * static_cast<size_t>(count);
       for (int group = Turn::first(shape.groups); Turn::within(group, shape.groups); group += Turn::kStep) {
         PutDecoded<1, typename Method::Value, Code, Decoder> put = {values, &decode, decode(zero)};
         for_patch<Taps>(x, shape, row, column, group, put);
@@ -174,7 +175,7 @@ MINUN_INLINE void conv_by_group(const Code* x, const typename Method::Weight* w,
         }
         if (Taps::kReverse) {
           channel -= 2 * outputs;
-          weights -= static_cast<size_t>(2 * outputs) * count;
+          weights -= static_cast<size_t>(2 * outputs) * static_cast<size_t>(count);
           y -= outputs;
         }
       }

@@ -15,7 +15,7 @@ namespace minun {
 template <int Operands, bool kReverse = false>
 class Cursor {
  public:
-  int32_t offset[Operands];
+  int32_t offset[static_cast<size_t>(Operands)];
 
   Cursor(const int32_t* table, int32_t row, int32_t axes) : table_(table), row_(row), axes_(axes) {
     for (int i = 0; i < Operands; ++i) offset[i] = 0;

@@ -78,7 +78,7 @@ MINUN_NOINLINE void dense_avr_tiled(const typename X::Code* x, const typename W:
             const int32_t value = values.decode(x[k + i], table);
             values.put(i, planes == 1 ? value : avr::plane_of<Inputs>(value, plane));
           }
-          const typename W::Code* weights = w + static_cast<size_t>(n) * inputs + k;
+          const typename W::Code* weights = w + static_cast<size_t>(n) * static_cast<size_t>(inputs) + k;
           for (int i = 0; i < count; ++i, weights += inputs) {
             const uint64_t sum = static_cast<uint64_t>(values.row(weights, taken, table));
             sums[i] += static_cast<int64_t>(plane == 0 ? sum : sum << Inputs::kBits);

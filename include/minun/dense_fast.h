@@ -109,7 +109,7 @@ struct Additions {
     const int32_t* weight = exception;
     int row;
     while (at != end && (row = static_cast<int>(flash_load(at)) - n) < count) {
-      sums[row] += static_cast<Sum>(values(flash_load(at + 1))) * flash_load(weight);
+      sums[row] += static_cast<Sum>(values(static_cast<int>(flash_load(at + 1)))) * flash_load(weight);
       at += 2;
       ++weight;
     }

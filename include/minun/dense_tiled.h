@@ -82,10 +82,12 @@ MINUN_NOINLINE void dense_tiled(const typename X::Code* x, const typename W::Cod
         for (int i = 0; i < taken; ++i) values[i] = decode(x[k + i]);
         int i = 0;
         for (; i + 4 <= count; i += 4) {
-          dense_sums<Method>(sums + i, values, w + static_cast<size_t>(n + i) * inputs + 4 * k, taken, table);
+          const size_t at = static_cast<size_t>(n + i) * static_cast<size_t>(inputs);
+          dense_sums<Method>(sums + i, values, w + at + 4 * k, taken, table);
         }
         for (; i < count; ++i) {
-          sums[i] += row_sum<Method>(values, w + static_cast<size_t>(n + i) * inputs + k, taken, table);
+          const size_t at = static_cast<size_t>(n + i) * static_cast<size_t>(inputs);
+          sums[i] += row_sum<Method>(values, w + at + k, taken, table);
         }
       }
       const int finer = additions.finish(sums, n, count);

@@ -113,7 +113,7 @@ class ExactSumOf {
   }
 
  private:
-  uint32_t limb_[kLimbs];
+  uint32_t limb_[static_cast<size_t>(kLimbs)];
 
   MINUN_INLINE void add_magnitude(int32_t mantissa, int16_t exponent) {
     const bool negative = mantissa < 0;

@@ -137,12 +137,12 @@ struct Posit {
       uint8_t below = (significand & ((2u << Es) - 1u)) != 0 || sticky;
       int16_t word = static_cast<int16_t>(string);
       if (N <= 8) {  // shift is 9 or more
-        below |= static_cast<uint8_t>(word);
+        below = static_cast<uint8_t>(below | static_cast<uint8_t>(word));
         word >>= 8;
         shift = static_cast<uint8_t>(shift - 8);
       }
       while (--shift != 0) {
-        below |= static_cast<uint8_t>(word) & 1u;
+        below = static_cast<uint8_t>(below | (static_cast<uint8_t>(word) & 1u));
         word >>= 1;
       }
       code = static_cast<uint16_t>(word >> 1) & static_cast<uint16_t>(kMaxCode);
@@ -158,7 +158,7 @@ struct Posit {
     const uint8_t lost = static_cast<uint8_t>(significand) & static_cast<uint8_t>((1u << (Es + 1)) - 1u);
     uint8_t below = static_cast<uint8_t>(static_cast<uint16_t>(string) != 0 || lost != 0 || sticky);
     while (--shift != 0) {
-      below |= static_cast<uint8_t>(word) & 1u;
+      below = static_cast<uint8_t>(below | (static_cast<uint8_t>(word) & 1u));
       word >>= 1;
     }
     uint16_t code = static_cast<uint16_t>(word >> 1) & static_cast<uint16_t>(kMaxCode);
@@ -345,7 +345,7 @@ MINUN_INLINE typename Out::Code encode64_inline(int64_t value, int exponent) {
     for (int8_t i = static_cast<int8_t>(last - 3); i >= 0; --i) below = below || split.bytes[i] != 0;
     int place = 8 * last + 7 + exponent;
     while (!(high & 0x8000u)) {
-      high = static_cast<uint16_t>(high << 1) | (third >> 7);
+      high = static_cast<uint16_t>((high << 1) | static_cast<uint16_t>(third >> 7));
       third = static_cast<uint8_t>(third << 1);
       --place;
     }
@@ -359,7 +359,7 @@ MINUN_INLINE typename Out::Code encode64_inline(int64_t value, int exponent) {
   while (--from >= 0) rest = rest || split.bytes[from] != 0;
   int place = 8 * last + 7 + exponent;
   while (!(leading >> 31)) {
-    leading = (leading << 1) | (next >> 7);
+    leading = (leading << 1) | static_cast<uint32_t>(next >> 7);
     next = static_cast<uint8_t>(next << 1);
     --place;
   }

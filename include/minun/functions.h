@@ -75,7 +75,7 @@ MINUN_NOINLINE inline Real exponential(Real x) {
   uint32_t part = 0;
   if (shift < 32) {
     const uint8_t beyond = static_cast<uint8_t>(shift - 23);
-    whole = static_cast<uint16_t>(high >> 16) >> (7 + beyond);
+    whole = static_cast<int>(static_cast<uint16_t>(high >> 16) >> (7 + beyond));
     part = (high << (32 - shift)) | (static_cast<uint16_t>(low >> 16) >> (7 + beyond));
   } else if (shift < 64) {
     part = high_bits(high, static_cast<uint8_t>(shift - 32));

@@ -47,7 +47,7 @@ MINUN_NOINLINE inline uint8_t* long_copied(const uint8_t* from, int bytes, uint8
 template <class Code>
 MINUN_INLINE void spread(const Code* from, uint8_t count, int step, Code* out) {
 #if defined(MINUN_ASM_AVR)
-  const int skip = static_cast<int>((step - 1) * sizeof(Code));
+  const int skip = (step - 1) * static_cast<int>(sizeof(Code));
   if (sizeof(Code) == 1) {
     __asm__ volatile("1: ld r0, X+\n st Z+, r0\n add r30, %A[s]\n adc r31, %B[s]\n dec %[c]\n brne 1b\n"
                      : "+x"(from), "+z"(out), [c] "+&r"(count)
@@ -115,8 +115,8 @@ MINUN_NOINLINE inline void gather_row(const Window& window, const uint8_t* x, in
     gather_taps(window, x, row, left, out);
     return;
   }
-  x += window.pitch * static_cast<size_t>(row) + left * window.pixel;
-  const size_t pitch = window.pitch * window.shape->dilation_height;
+  x += window.pitch * static_cast<size_t>(row) + static_cast<size_t>(left) * static_cast<size_t>(window.pixel);
+  const size_t pitch = window.pitch * static_cast<size_t>(window.shape->dilation_height);
   for (int i = window.shape->kernel_height; i > 0; --i, x += pitch) out = copied(x, window.run, out);
 }
 
@@ -168,13 +168,14 @@ MINUN_INLINE void conv_turns(const Code* x, OutCode* y, Code* codes, const ConvS
   const int inputs = Depthwise ? kAvrChannels : shape.group_inputs();
   const int turns = Depthwise ? (shape.in_channels + kAvrChannels - 1) / kAvrChannels : shape.groups;
   const int step = reverse ? -1 : 1;
-  const int pixel = static_cast<int>(shape.in_channels * sizeof(Code));
-  const int tap = static_cast<int>(inputs * sizeof(Code));
+  const int pixel = shape.in_channels * static_cast<int>(sizeof(Code));
+  const int tap = inputs * static_cast<int>(sizeof(Code));
   const int run = shape.kernel_width * tap;
   const bool side_by_side = !Depthwise && shape.groups == 1 && shape.dilation_width == 1 && run <= kMostCopied;
-  const Window window = {&shape, tap, pixel, static_cast<size_t>(shape.in_width) * pixel, side_by_side ? run : 0,
-                         static_cast<uint8_t>(outside)};
-  if (reverse) y += (static_cast<size_t>(shape.out_height) * shape.out_width - 1) * shape.out_channels;
+  const Window window = {&shape, tap, pixel, static_cast<size_t>(shape.in_width) * static_cast<size_t>(pixel),
+                         side_by_side ? run : 0, static_cast<uint8_t>(outside)};
+  if (reverse) y += (static_cast<size_t>(shape.out_height) * static_cast<size_t>(shape.out_width) - 1) *
+                    static_cast<size_t>(shape.out_channels);
   int row = reverse ? shape.out_height - 1 : 0;
   for (int rows = shape.out_height; rows > 0; --rows, row += step) {
     const int top = row * shape.stride_height - shape.pad_top;

@@ -24,7 +24,9 @@ struct Clip {
 
 // Weights in the network's own order: row after row.
 struct RowMajor {
-  static MINUN_INLINE size_t start(int row, int inputs, int) { return static_cast<size_t>(row) * inputs; }
+  static MINUN_INLINE size_t start(int row, int inputs, int) {
+    return static_cast<size_t>(row) * static_cast<size_t>(inputs);
+  }
   static MINUN_INLINE int step(int, int) { return 1; }
 };
 
@@ -33,8 +35,8 @@ template <int Rows>
 struct Interleaved {
   static MINUN_INLINE size_t start(int row, int inputs, int outputs) {
     const int within = row % Rows;
-    if (row - within + Rows > outputs) return static_cast<size_t>(row) * inputs;
-    return static_cast<size_t>(row - within) * inputs + within;
+    if (row - within + Rows > outputs) return static_cast<size_t>(row) * static_cast<size_t>(inputs);
+    return static_cast<size_t>(row - within) * static_cast<size_t>(inputs) + static_cast<size_t>(within);
   }
   static MINUN_INLINE int step(int row, int outputs) { return row - row % Rows + Rows > outputs ? 1 : Rows; }
 };

@@ -69,9 +69,10 @@ const uint32_t kGoodCrc = 0xDEBB20E3u;  // what the CRC register holds after dat
 template <class Port, class Clock, size_t kInputBytes, size_t kOutputBytes>
 class Link {
  public:
-  // `models` is in flash. The arena is the link's while poll() runs and is painted before each inference.
-  Link(const Model* models, uint8_t count, uint8_t* arena, size_t arena_bytes)
-      : models_(models), arena_(arena), arena_bytes_(arena_bytes), count_(count) {}
+  // `model_list` is in flash. The arena is the link's while poll() runs and is painted before each inference.
+  // (No name here is one that a sketch may have for a variable of its own: -Wshadow.)
+  Link(const Model* model_list, uint8_t model_count, uint8_t* arena_memory, size_t arena_bytes)
+      : models_(model_list), arena_(arena_memory), arena_bytes_(arena_bytes), count_(model_count) {}
 
   // Paints the free stack, so that its high-water mark can be told. Call it from setup().
   void begin() { paint_stack(); }

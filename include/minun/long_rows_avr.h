@@ -231,8 +231,8 @@ struct PieceInputs {
   static int16_t left_aligned(typename X::Code code) { return static_cast<int16_t>(code * (1 << (16 - X::kBits))); }
   static int32_t piece(int16_t code, const uint8_t* table) {
     const uint8_t* const entry = table + static_cast<uint8_t>(code >> 8);
-    const uint16_t high = static_cast<uint16_t>(flash_load(entry + 256)) |
-                          (static_cast<uint16_t>(flash_load(entry + 512)) << 8);
+    const uint16_t high = static_cast<uint16_t>(static_cast<uint16_t>(flash_load(entry + 256)) |
+                                                (static_cast<uint16_t>(flash_load(entry + 512)) << 8));
     const uint32_t line = static_cast<uint32_t>(static_cast<int32_t>(code) * flash_load(entry));
     return static_cast<int32_t>((line + (static_cast<uint32_t>(high) << 8)) << 8) >> 8;  // 24 bits
   }
@@ -318,8 +318,8 @@ struct LongLayer {
     } else {
       MINUN_SLOW_PATH();
       const WideBias<B> added = {bias != 0 ? bias + channel : 0, plan->bias_unit};
-      dense_row<Out, X, W, RowMajor>(codes, w + static_cast<size_t>(channel) * count, added, y, scratch, count, outputs,
-                                     clip);
+      const typename W::Code* const rows = w + static_cast<size_t>(channel) * static_cast<size_t>(count);
+      dense_row<Out, X, W, RowMajor>(codes, rows, added, y, scratch, count, outputs, clip);
     }
   }
 
@@ -352,7 +352,7 @@ struct LongLayer {
     const int32_t* exception = exceptions->values;
     const uint16_t* const end = place + 2 * exceptions->count;
     for (; place != end && static_cast<int>(flash_load(place)) < channel; place += 2) ++exception;
-    const typename W::Code* weights = w + static_cast<size_t>(channel) * count;
+    const typename W::Code* weights = w + static_cast<size_t>(channel) * static_cast<size_t>(count);
     const int64_t* added = bias != 0 ? bias + channel : 0;
     Inputs values = inputs;
     for (; outputs > 0; --outputs, ++channel, weights += count, values.values = moved_by(values.values, step)) {
@@ -369,7 +369,7 @@ struct LongLayer {
           sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + moved(addend, bias_shift + fine));
         }
         for (; place != end && static_cast<int>(flash_load(place)) == channel; place += 2, ++exception) {
-          const int at = flash_load(place + 1);
+          const int at = static_cast<int>(flash_load(place + 1));
           int32_t value = values.value(at);
           if (wide) value += static_cast<int32_t>(static_cast<uint32_t>(high.value(at)) << kBits);
           sum += product(value, flash_load(exception));

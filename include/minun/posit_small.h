@@ -93,22 +93,22 @@ MINUN_NOINLINE typename Out::Code pack_16(bool negative, uint16_t significand, i
   } else {
     uint16_t word = static_cast<uint16_t>(significand << 1);
     for (uint8_t i = 0; i < Out::kExponentBits; ++i, exponent >>= 1) {
-      below |= static_cast<uint8_t>(word) & 1u;
+      below = static_cast<uint8_t>(below | (static_cast<uint8_t>(word) & 1u));
       word >>= 1;
       if (static_cast<uint8_t>(exponent) & 1u) word |= 0x8000u;
     }
     int8_t regime = static_cast<int8_t>(exponent);
-    below |= static_cast<uint8_t>(word) & 1u;
+    below = static_cast<uint8_t>(below | (static_cast<uint8_t>(word) & 1u));
     word >>= 1;
     if (regime < 0) {
       word |= 0x8000u;
       do {
-        below |= static_cast<uint8_t>(word) & 1u;
+        below = static_cast<uint8_t>(below | (static_cast<uint8_t>(word) & 1u));
         word >>= 1;
       } while (++regime != 0);
     } else {
       do {
-        below |= static_cast<uint8_t>(word) & 1u;
+        below = static_cast<uint8_t>(below | (static_cast<uint8_t>(word) & 1u));
         word = (word >> 1) | 0x8000u;
       } while (--regime >= 0);
     }
@@ -159,7 +159,7 @@ MINUN_NOINLINE typename Out::Code pack_bytes(const uint8_t* bytes, uint8_t count
   uint8_t next = 0, below = 0;
   if (at > 0) leading |= bytes[--at];
   if (at > 0) next = bytes[--at];
-  while (at > 0) below |= bytes[--at];
+  while (at > 0) below = static_cast<uint8_t>(below | bytes[--at]);
   exponent = static_cast<int16_t>(exponent + 8 * count - 1);
   for (; !(leading & 0x8000u); --exponent) {
     leading = static_cast<uint16_t>(leading << 1);
@@ -191,7 +191,7 @@ MINUN_INLINE uint32_t shifted_down(uint32_t part, uint8_t bits, bool* sticky) {
     part >>= 8;
   }
   for (; bits > 0; --bits) {
-    lost |= static_cast<uint8_t>(part) & 1u;
+    lost = static_cast<uint8_t>(lost | (static_cast<uint8_t>(part) & 1u));
     part >>= 1;
   }
   *sticky = lost != 0;

@@ -93,7 +93,7 @@ inline int32_t scale_in_double(int32_t x, uint32_t high, uint32_t low, int drop)
   const uint32_t magnitude = x < 0 ? 0u - static_cast<uint32_t>(x) : static_cast<uint32_t>(x);
   int32_t result;
   const uint32_t product = detail::upper_word(static_cast<uint64_t>(magnitude) * high);  // less than 2 too small
-  const uint8_t mask = drop > 8 ? 0xFFu : static_cast<uint8_t>((1u << (drop > 0 ? drop - 1 : 0)) - 1u);
+  const uint8_t mask = static_cast<uint8_t>(drop > 8 ? 0xFFu : (1u << (drop > 0 ? drop - 1 : 0)) - 1u);
   if (drop < 3 || drop > 32 || (product & mask) >= mask - 1u) {
     result = detail::round_in_double(magnitude, high, low, drop);
   } else {
@@ -195,7 +195,7 @@ MINUN_NOINLINE void conv_quantised(const typename X::Code* x, const typename W::
   detail::PutCode<typename X::Code> put = {static_cast<typename X::Code*>(scratch), zero};
   typedef Raster<Taps::kReverse> Turn;
   const int first = Turn::first(shape.groups) * outputs;  // channel
-  w += static_cast<size_t>(first) * count;
+  w += static_cast<size_t>(first) * static_cast<size_t>(count);
   y += Turn::first(shape.positions()) * shape.out_channels + first;
   for (int row = Turn::first(shape.out_height); Turn::within(row, shape.out_height); row += Turn::kStep) {
     for (int column = Turn::first(shape.out_width); Turn::within(column, shape.out_width); column += Turn::kStep) {
@@ -212,7 +212,7 @@ MINUN_NOINLINE void conv_quantised(const typename X::Code* x, const typename W::
         }
         if (Taps::kReverse) {
           channel -= 2 * outputs;
-          weight -= static_cast<size_t>(2 * outputs) * count;
+          weight -= static_cast<size_t>(2 * outputs) * static_cast<size_t>(count);
           y -= 2 * outputs;
         }
       }

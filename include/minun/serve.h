@@ -65,8 +65,8 @@ struct BoardPort {
 template <size_t kInputBytes, size_t kOutputBytes>
 class BoardLink : public Link<BoardPort, BoardClock, kInputBytes, kOutputBytes> {
  public:
-  BoardLink(const Model* models, uint8_t count, uint8_t* arena, size_t arena_bytes)
-      : Link<BoardPort, BoardClock, kInputBytes, kOutputBytes>(models, count, arena, arena_bytes) {}
+  BoardLink(const Model* model_list, uint8_t model_count, uint8_t* arena_memory, size_t arena_bytes)
+      : Link<BoardPort, BoardClock, kInputBytes, kOutputBytes>(model_list, model_count, arena_memory, arena_bytes) {}
 };
 
 }  // namespace minun

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
+from op_harness import STRICT as WARNINGS
 
 from minun_pio.emit.lower import lower
 from minun_pio.emit.program import Program
@@ -24,7 +25,7 @@ from minun_pio.simulate.legalise import legalise
 from minun_pio.simulate.run import encode_inputs
 
 INCLUDE = Path(__file__).resolve().parents[2] / "include"
-STRICT = ("-std=c++11", "-Wall", "-Wextra", "-Werror")
+STRICT = ("-std=c++11", *WARNINGS)
 SANITISED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 MAIN = """// SPDX-License-Identifier: Apache-2.0

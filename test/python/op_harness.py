@@ -40,7 +40,9 @@ _C_TYPES = {
     "uint32": "uint32_t",
     "float32": "float",
 }
-BOARD_FLAGS = ("-Os", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-Wno-div-by-zero")
+STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Werror")
+"""What a user's strict project may ask of our headers."""
+BOARD_FLAGS = ("-Os", "-std=c++11", *STRICT, "-Wno-div-by-zero")
 HOST_FLAGS = (
     *BOARD_FLAGS[1:],
     "-O1",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from kernel_program import ROOT, Case, run
+from op_harness import STRICT
 from test_kernel_linear import tame_cases
 
 from minun_pio.board.bare import missing_tools
@@ -67,7 +68,7 @@ def test_headers_compile_strictly_beside_arduino_macros(compiler: str, tmp_path:
         pytest.skip(f"not installed: {compiler}")
     source = tmp_path / "headers.cpp"
     source.write_text(ARDUINO_MACROS + "".join(f'#include "minun/{header}"\n' for header in HEADERS))
-    command = [compiler, *COMPILERS[compiler], "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    command = [compiler, *COMPILERS[compiler], "-std=c++11", *STRICT, "-fsyntax-only"]
     done = subprocess.run(
         [*command, f"-I{ROOT / 'include'}", str(source)], capture_output=True, text=True, check=False
     )
