@@ -262,7 +262,7 @@ def _run_avr(image: Image, folder: Path, timeout_s: float) -> _RawRun:
     return (
         done.returncode,
         output.read_bytes() if output.exists() else b"",
-        _text_marks(marks.read_text()) if marks.exists() else [],
+        _text_marks(marks.read_text(encoding="utf-8")) if marks.exists() else [],
         "\n".join(x for x in done.stderr.decode(errors="replace").splitlines() if x.startswith("avr_bare")),
     )
 
@@ -289,4 +289,9 @@ def _run_host(image: Image, folder: Path, timeout_s: float) -> _RawRun:
         done = _execute([str(image.elf.resolve())], folder, timeout_s, stdin)
     marks = folder / "marks.txt"
     complaint = done.stderr.decode(errors="replace").strip()
-    return done.returncode, done.stdout, _text_marks(marks.read_text()) if marks.exists() else [], complaint
+    return (
+        done.returncode,
+        done.stdout,
+        _text_marks(marks.read_text(encoding="utf-8")) if marks.exists() else [],
+        complaint,
+    )

@@ -206,7 +206,7 @@ def _registry_entry(place: Path) -> Path:
 def _read(path: Path) -> VirtualBoard | None:
     """The board a file tells of, if its very process is alive."""
     try:
-        found = VirtualBoard(**json.loads(path.read_text()))
+        found = VirtualBoard(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
     return found if _start_time(found.pid) == found.started else None
@@ -215,7 +215,7 @@ def _read(path: Path) -> VirtualBoard | None:
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    temporary.write_text(text)
+    temporary.write_text(text, encoding="utf-8")
     publish(temporary, path)
 
 
@@ -229,7 +229,9 @@ def _link(tty: str, port: Path) -> None:
 def _start_time(pid: int) -> int:
     """The kernel's start time of a live process, in ticks; 0 when it is gone or a zombie."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        fields = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rsplit(")", 1)[1].split()
+        )
     except (OSError, IndexError):
         return 0
     return 0 if fields[0] in "ZX" else int(fields[19])
@@ -279,10 +281,10 @@ def _wait_until_up(process: subprocess.Popen[bytes], monitor: str, log: Path, pr
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            said = log.read_text(errors="replace").strip().splitlines()
+            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             reason = said[-1] if said else "it said nothing"
             raise MinunError("board.emulator-died", f"{program} ended at once: {reason}", str(log))
-        if not monitor and "avr_board: running" in log.read_text(errors="replace"):
+        if not monitor and "avr_board: running" in log.read_text(encoding="utf-8", errors="replace"):
             return
         if monitor:
             with contextlib.suppress(OSError, MinunError), socket.socket(socket.AF_UNIX) as greeting:
