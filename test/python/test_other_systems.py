@@ -55,7 +55,10 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("digits")
     for name in ("protonn", "data"):
         source = ROOT / "examples" / "digits" / name
-        shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("*.lock.json"))
+        shutil.copytree(source, folder / name)
+    command = [sys.executable, "-m", "minun_pio", "build", "protonn/model.yaml", "--board", "uno"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
     return folder
 
 
