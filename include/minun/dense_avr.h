@@ -255,13 +255,13 @@ MINUN_NOINLINE void dense_avr_fixed16(const int16_t* x, const int16_t* w, const 
 }
 
 // TensorFlow Lite's int8.
-template <class Out>
+template <class Out, bool kSmall>
 MINUN_NOINLINE void dense_avr_quantised8(const int8_t* x, const int8_t* w, const int32_t* bias,
                                          typename Out::Code* y, int rows, int inputs, int outputs,
-                                         const RequantiseDense<Out>& requantise) {
+                                         const RequantiseDense<Out, kSmall>& requantise) {
   struct Finish {
     typename Out::Code* y;
-    const RequantiseDense<Out>* requantise;
+    const RequantiseDense<Out, kSmall>* requantise;
     MINUN_INLINE void operator()(int n, int32_t sum) const { y[n] = (*requantise)(sum, n); }
   };
   for (int row = 0; row < rows; ++row, x += inputs, y += outputs) {

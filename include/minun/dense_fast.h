@@ -165,12 +165,12 @@ MINUN_NOINLINE void dense_fixed(const typename Method::Value* x, const typename 
 }
 
 // TensorFlow Lite's int8.
-template <class Out, class Method>
+template <class Out, class Method, bool kSmall>
 MINUN_NOINLINE void dense_quantised8(const int8_t* x, const int8_t* w, const int32_t* bias, typename Out::Code* y,
-                                     int rows, int inputs, int outputs, const RequantiseDense<Out>& requantise) {
+                                     int rows, int inputs, int outputs, const RequantiseDense<Out, kSmall>& requantise) {
   struct Finish {
     typename Out::Code* y;
-    const RequantiseDense<Out>* requantise;
+    const RequantiseDense<Out, kSmall>* requantise;
     MINUN_INLINE void operator()(const int32_t* sums, int n, int count) const {
       for (int r = 0; r < count; ++r) y[n + r] = (*requantise)(sums[r], n + r);
     }

@@ -86,25 +86,41 @@ inline MINUN_NOINLINE int32_t round_in_double(uint64_t magnitude, uint32_t high,
   return result;
 }
 
+// Whether `product` in units of 2^-(53 + drop), of which 64 bits are given, rounded to 53 bits is tie / 2 or more; it
+// is less than 2^55 away.
+inline MINUN_NOINLINE bool reaches_tie(uint64_t product, uint32_t tie, uint8_t drop) {
+  const uint64_t place = drop < 12 ? static_cast<uint64_t>(tie << (20 + drop)) << 32 : 0u;
+  const int64_t apart = static_cast<int64_t>(place - product);
+  if (apart <= 0) return true;
+  int bits = 30 - leading_zeros(tie) + drop;  // 2^bits: half of the last of 53 places below the tie
+  if (tie == 1) --bits;
+  const uint64_t last = static_cast<uint64_t>(apart) - 1u;
+  return upper_word(last) == 0 && (bits >= 32 || static_cast<uint32_t>(last) >> bits == 0);
+}
+
 }  // namespace detail
 
-// The same of a 32-bit sum: one product tells, unless a tie is near.
+// The same of a 32-bit sum with a drop of 3 to 32: one product of 32 bits tells, unless a tie is near.
+inline int32_t scale_in_double(int32_t x, uint32_t high, uint32_t low, uint8_t drop) {
+  const uint32_t magnitude = x < 0 ? 0u - static_cast<uint32_t>(x) : static_cast<uint32_t>(x);
+  const uint64_t wide = static_cast<uint64_t>(magnitude) * high;
+  const uint32_t product = detail::upper_word(wide);  // less than 2 too small
+  uint8_t places = static_cast<uint8_t>(drop - 1);
+  const uint8_t mask = static_cast<uint8_t>(places >= 8 ? 0xFFu : (1u << places) - 1u);
+  uint32_t halves = product;
+#if defined(__AVR__)
+  for (; places >= 8; places = static_cast<uint8_t>(places - 8)) halves >>= 8;
+#endif
+  halves >>= places;
+  int32_t result = static_cast<int32_t>((halves >> 1) + (halves & 1u));
+  if ((product & mask) >= mask - 1u && (halves & 1u) == 0 && (product + 2u) >> (drop - 1) != halves) {
+    result += detail::reaches_tie((wide << 21) + static_cast<uint64_t>(magnitude) * low, halves + 1, drop) ? 1 : 0;
+  }
+  return x < 0 ? -result : result;
+}
 inline int32_t scale_in_double(int32_t x, uint32_t high, uint32_t low, int drop) {
   const uint32_t magnitude = x < 0 ? 0u - static_cast<uint32_t>(x) : static_cast<uint32_t>(x);
-  int32_t result;
-  const uint32_t product = detail::upper_word(static_cast<uint64_t>(magnitude) * high);  // less than 2 too small
-  const uint8_t mask = static_cast<uint8_t>(drop > 8 ? 0xFFu : (1u << (drop > 0 ? drop - 1 : 0)) - 1u);
-  if (drop < 3 || drop > 32 || (product & mask) >= mask - 1u) {
-    result = detail::round_in_double(magnitude, high, low, drop);
-  } else {
-    uint8_t places = static_cast<uint8_t>(drop - 1);
-    uint32_t halves = product;
-#if defined(__AVR__)
-    for (; places >= 8; places = static_cast<uint8_t>(places - 8)) halves >>= 8;
-#endif
-    halves >>= places;
-    result = static_cast<int32_t>((halves >> 1) + (halves & 1u));
-  }
+  const int32_t result = detail::round_in_double(magnitude, high, low, drop);
   return x < 0 ? -result : result;
 }
 inline int32_t scale_in_double(int64_t x, uint32_t high, uint32_t low, int drop) {
@@ -112,6 +128,15 @@ inline int32_t scale_in_double(int64_t x, uint32_t high, uint32_t low, int drop)
   const int32_t result = detail::round_in_double(magnitude, high, low, drop);
   return x < 0 ? -result : result;
 }
+
+template <bool kSmall>
+struct SmallDrop {
+  typedef int Type;
+};
+template <>
+struct SmallDrop<true> {
+  typedef uint8_t Type;
+};
 
 // How accumulators become codes: in flash, a multiplier and a shift per output channel (or one for all).
 template <class Out>
@@ -133,9 +158,11 @@ struct Requantise {
   }
 };
 
-// The same of a dense layer: the parts of its factors (`detail::round_in_double`).
-template <class Out>
+// The same of a dense layer: the parts of its factors (`detail::round_in_double`). kSmall: 8-bit codes, and every drop
+// is 3 to 32.
+template <class Out, bool kSmall>
 struct RequantiseDense {
+  typedef typename SmallDrop<kSmall>::Type Drop;
   const uint32_t* highs;
   const uint32_t* lows;
   const int8_t* drops;
@@ -146,8 +173,8 @@ struct RequantiseDense {
   template <class Sum>
   MINUN_INLINE typename Out::Code operator()(Sum sum, int channel) const {
     const int at = per_channel ? channel : 0;
-    const int32_t value =
-        scale_in_double(sum, flash_load(highs + at), flash_load(lows + at), flash_load(drops + at)) + zero_point;
+    const Drop drop = static_cast<Drop>(flash_load(drops + at));
+    const int32_t value = scale_in_double(sum, flash_load(highs + at), flash_load(lows + at), drop) + zero_point;
     return value < low ? low : value > high ? high
                                             : static_cast<typename Out::Code>(value);
   }
@@ -155,10 +182,10 @@ struct RequantiseDense {
 
 // Sum is int32_t for int8 activations, int64_t for int16 ones. `bias` holds one Sum per output in flash: the
 // network's bias less x's zero point times the sum of the row's weights.
-template <class Out, class X, class W, class Sum>
+template <class Out, class X, class W, class Sum, bool kSmall>
 MINUN_NOINLINE void dense_quantised(const typename X::Code* x, const typename W::Code* w, const Sum* bias,
                                     typename Out::Code* y, int rows, int inputs, int outputs,
-                                    const RequantiseDense<Out>& requantise) {
+                                    const RequantiseDense<Out, kSmall>& requantise) {
   for (int row = 0; row < rows; ++row, x += inputs) {
     const typename W::Code* weight = w;
     for (int n = 0; n < outputs; ++n) {

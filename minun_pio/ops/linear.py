@@ -145,9 +145,12 @@ def requantise_argument(node: Node, out: Affine, tables: Sequence[Table], first_
     """The Requantise argument; its tables are `first_table` and the following ones."""
     low, high = clip_bounds(fused_clip(node), out)
     places = ", ".join(f"{{table{first_table + k}}}" for k in range(len(tables)))
-    kind = "RequantiseDense" if len(tables) == 3 else "Requantise"
+    kind = f"Requantise<{out.cpp}>"
+    if len(tables) == 3:
+        small = out.width == 8 and all(3 <= drop <= 32 for drop in tables[2].values)
+        kind = f"RequantiseDense<{out.cpp}, {str(small).lower()}>"
     per_channel = str(len(tables[0].values) > 1).lower()
-    return f"minun::{kind}<{out.cpp}>{{{places}, {per_channel}, {out.zero_point}, {low}, {high}}}"
+    return f"minun::{kind}{{{places}, {per_channel}, {out.zero_point}, {low}, {high}}}"
 
 
 def unpacked_bytes(fmt: Format) -> int:

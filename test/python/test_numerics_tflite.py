@@ -120,12 +120,17 @@ def _factor(rng: np.random.Generator, least: float) -> float:
     return float(np.float32(factor)) if kind == 1 else factor
 
 
-@pytest.mark.parametrize(("wide", "limit", "least"), [(False, 2**31, 2.0**-35), (True, 2**42, 2.0**-45)])
+@pytest.mark.parametrize(
+    ("kind", "limit", "least"),
+    [("small", 2**31, 2.0**-33), ("any", 2**31, 2.0**-35), ("wide", 2**42, 2.0**-45)],
+)
 def test_boards_round_sums_as_doubles_do_next_to_every_tie(
-    wide: bool, limit: int, least: float, tmp_path: Path
+    kind: str, limit: int, least: float, tmp_path: Path
 ) -> None:
-    rng = np.random.default_rng(60 + wide)
+    rng = np.random.default_rng(60)
     factors = [_factor(rng, least) for _ in range(20_000)]
+    if kind == "small":
+        factors = [factor for factor in factors if 3 <= tflite.double_factor(factor).drop <= 32]
     ties = rng.integers(-40_000, 40_000, len(factors)) + 0.5
     sums = [
         max(1 - limit, min(limit - 1, round(tie / factor) + int(near)))
@@ -136,8 +141,9 @@ def test_boards_round_sums_as_doubles_do_next_to_every_tie(
         '#include <stdio.h>\n#include "minun/quantised.h"\nint main() {\n'
         "  long long x; unsigned high, low; int drop;\n"
         '  while (scanf("%lld %u %u %d", &x, &high, &low, &drop) == 4) {\n'
-        f"    const int{64 if wide else 32}_t sum = x;\n"
-        '    printf("%d\\n", minun::scale_in_double(sum, high, low, drop));\n  }\n'
+        f"    const int{64 if kind == 'wide' else 32}_t sum = x;\n"
+        f"    const {'uint8_t' if kind == 'small' else 'int'} given = drop;\n"
+        '    printf("%d\\n", minun::scale_in_double(sum, high, low, given));\n  }\n'
         "}\n",
         encoding="utf-8",
     )
