@@ -12,9 +12,8 @@ try:
 except ImportError as error:
     if error.name is None or error.name.startswith("minun_pio"):
         raise
-    python = sys.executable
-    sys.exit(
-        f"minun: error: {python} has no package '{error.name}'; run: {python} -m pip install {error.name}"
-    )
+    from minun_pio.errors import pip_install
+
+    sys.exit(f"minun: error: {sys.executable} has no package '{error.name}'; run: {pip_install(error.name)}")
 
 main()

@@ -16,6 +16,14 @@ def pip_name(error: ImportError) -> str:
     return _PIP_NAMES.get(name, name)
 
 
+def pip_install(*packages: str, python: str = "") -> str:
+    """The command that installs packages into `python`, this one by default. Quotes only where its path has a
+    space: PowerShell takes what is in quotes for a text and not for a program."""
+    python = python or sys.executable
+    quoted = f'"{python}"' if " " in python else python
+    return f"{quoted} -m pip install {' '.join(packages)}"
+
+
 class MinunError(Exception):
     """A failure that is the input's, not the program's.
 
@@ -40,7 +48,7 @@ def missing_extra(package: str, purpose: str) -> MinunError:
     return MinunError(
         "extra.missing",
         f"{purpose} needs the Python package '{package}', which is not installed; "
-        f'run: "{sys.executable}" -m pip install {package}',
+        f"run: {pip_install(package)}",
     )
 
 

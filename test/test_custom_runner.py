@@ -37,7 +37,7 @@ def _find_minun(libraries: Path) -> None:
             return
     raise UnitTestSuiteError(
         "the Python package minun_pio was not found; install it from its repository: "
-        f'"{sys.executable}" -m pip install <its folder or git address>'
+        f"{sys.executable} -m pip install <its folder or git address>"
     )
 
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 import click
 
 from minun_pio import __version__
-from minun_pio.errors import MinunError, internal, pip_name
+from minun_pio.errors import MinunError, internal, pip_install, pip_name
 
 COMMANDS = {
     "build": "Make the C++ of models for a board.",
@@ -75,7 +75,7 @@ def main() -> None:
         if error.name is None or error.name.startswith("minun_pio"):
             _stop(str(internal(error)), 1)
         name = pip_name(error)
-        _stop(f"the Python package '{name}' is missing; run: \"{sys.executable}\" -m pip install {name}", 1)
+        _stop(f"the Python package '{name}' is missing; run: {pip_install(name)}", 1)
     except OSError as error:
         if sys.platform == "win32" and error.errno == errno.EINVAL and error.filename is None:
             _nobody_reads()  # what Windows says of a closed pipe

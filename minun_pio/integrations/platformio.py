@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from minun_pio.board.target import HOST, Target, core_of, lpm_may_not_reach
-from minun_pio.errors import MinunError, internal, pip_name
+from minun_pio.errors import MinunError, internal, pip_install, pip_name
 from minun_pio.stamp import Generation, up_to_date
 
 OPTIONS = ("custom_minun_model", "custom_minun_output_dir", "custom_minun_no_heap")
@@ -85,7 +85,7 @@ def missing_package(error: ImportError, python: str, models: Sequence[Path] = ()
         wanted.append(missing)
     return (
         f"the Python package '{missing}' is missing in PlatformIO's Python; "
-        f'run: "{python}" -m pip install {" ".join(wanted)} [extra.missing]'
+        f"run: {pip_install(*wanted, python=python)} [extra.missing]"
     )
 
 

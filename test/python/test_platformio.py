@@ -22,6 +22,7 @@ import pytest
 
 from minun_pio.board.target import Target
 from minun_pio.config import read_model
+from minun_pio.errors import pip_install
 from minun_pio.integrations.platformio import _print, _relative, interrupted, missing_package
 from minun_pio.ir import Graph, Node, Tensor
 from minun_pio.lock import lock_path, save
@@ -303,6 +304,12 @@ def test_a_folder_on_another_drive_can_be_cleaned(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("os.path", ntpath)
     assert _relative(PureWindowsPath("D:/made/tiny.h"), PureWindowsPath("C:/project")) == r"D:\made\tiny.h"
     assert _relative(PureWindowsPath("C:/project/a/tiny.h"), PureWindowsPath("C:/project")) == r"a\tiny.h"
+
+
+def test_a_command_is_one_that_powershell_runs_too() -> None:
+    wanted = r"run: C:\pio\python.exe -m pip install numpy pyyaml [extra.missing]"
+    assert missing_package(ImportError("no", name="numpy"), r"C:\pio\python.exe").endswith(wanted)
+    assert pip_install("onnx", python="/a b/python") == '"/a b/python" -m pip install onnx'
 
 
 def test_ctrl_c_is_seen_where_scons_notes_it() -> None:
