@@ -97,16 +97,17 @@ def minun(site: Path, folder: Path, *arguments: str) -> str:
 
 
 def test_an_installed_package_has_the_repositorys_files_and_no_others(site: Path, tmp_path: Path) -> None:
+    source = site.parent / "source"  # the repository, as it was copied
     library = Path(minun(site, tmp_path, "where"))
     assert library == site / "minun_pio" / "library"
     found = {path.relative_to(library).as_posix() for path in library.rglob("*.*") if path.suffix != ".pyc"}
     folders = ("cmake", "include/minun", "src")
-    paths = [path for name in folders for path in (ROOT / name).rglob("*") if path.is_file()]
-    paths += [ROOT / name for name in ("CMakeLists.txt", "extra_script.py", "library.json")]
-    assert found == {path.relative_to(ROOT).as_posix() for path in paths}
-    assert all((library / path.relative_to(ROOT)).read_bytes() == path.read_bytes() for path in paths)
+    paths = [path for name in folders for path in (source / name).rglob("*") if path.is_file()]
+    paths += [source / name for name in ("CMakeLists.txt", "extra_script.py", "library.json")]
+    assert found == {path.relative_to(source).as_posix() for path in paths}
+    assert all((library / path.relative_to(source)).read_bytes() == path.read_bytes() for path in paths)
     modules = {path.relative_to(site).as_posix() for path in (site / "minun_pio").rglob("*.py")}
-    here = {path.relative_to(ROOT).as_posix() for path in (ROOT / "minun_pio").rglob("*.py")}
+    here = {path.relative_to(source).as_posix() for path in (source / "minun_pio").rglob("*.py")}
     assert modules == here | {"minun_pio/library/extra_script.py"}
 
 
