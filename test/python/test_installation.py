@@ -187,3 +187,8 @@ def test_nobody_is_told_to_install_a_name_that_is_not_reserved() -> None:
     assert len(files) > 300
     texts = {str(path): path.read_text(encoding="utf-8", errors="replace") for path in files}
     assert [name for name, text in texts.items() if bare.search(text)] == []
+
+
+def test_the_licence_is_told_as_spdx_does(site: Path) -> None:
+    (told,) = site.glob("minun_pio-*.dist-info/METADATA")
+    assert "\nLicense-Expression: Apache-2.0\nRequires-Python: >=3.10\n" in told.read_text(encoding="utf-8")
