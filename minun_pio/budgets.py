@@ -59,6 +59,19 @@ def check_reach(programs: Sequence[Program], where: str = "") -> None:
     """AVR: that the models of one firmware can read all of their constants, and that each compiles."""
     programs = [program for program in programs if program.core == "avr"]
     for program in programs:
+        arrays = (
+            ("arena", program.arena.bytes),
+            ("input", program.input_bytes),
+            ("output", program.output_bytes),
+        )
+        for what, size in arrays:
+            if size > ARRAY_BYTES:
+                raise MinunError(
+                    "budget.array",
+                    f"model '{program.model}': the {what} takes {size} B, and AVR's compiler takes arrays of "
+                    f"{ARRAY_BYTES} B at most; lower 'formats' or make the network smaller",
+                    where,
+                )
         large = next((c for c in program.constants if c.bytes > ARRAY_BYTES), None)
         if large is not None:
             raise MinunError(

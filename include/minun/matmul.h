@@ -9,8 +9,9 @@
 namespace minun {
 
 // Extents and, in elements, the strides of both operands (0 where an operand is broadcast). y is row-major.
+// An AVR's int has 16 bits: it has no RAM for a longer extent, and takes no array of so many constants.
 struct MatmulShape {
-  int16_t outer, inner, rows, columns, depth;
+  int outer, inner, rows, columns, depth;
   int32_t a_outer, a_inner, a_row, a_depth;
   int32_t b_outer, b_inner, b_column, b_depth;
 };

@@ -12,9 +12,12 @@ namespace minun {
 
 // Shape of a convolution, NHWC, one sample. A transposed convolution is written as the convolution that it is: on the
 // input with `stride - 1` zeros between its elements, kernel flipped, pads of that convolution (they may be negative).
+// Heights and widths are as long as the core's int: no AVR has RAM for more than its 16 bits.
 struct ConvShape {
-  int16_t in_height, in_width, in_channels;
-  int16_t out_height, out_width, out_channels;
+  int in_height, in_width;
+  int16_t in_channels;
+  int out_height, out_width;
+  int16_t out_channels;
   int16_t kernel_height, kernel_width;
   int16_t stride_height, stride_width;
   int16_t pad_top, pad_left;

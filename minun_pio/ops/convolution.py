@@ -173,12 +173,27 @@ def window_attributes(node: Node, shapes: list[Shape | None], constants: Any) ->
 
 
 def checked(node: Node, geometry: Geometry) -> Geometry:
-    """The geometry, if it has outputs and the kernels' 16-bit extents hold it."""
+    """The geometry, if it has outputs and ConvShape holds it: 16 bits, but for heights and widths."""
     if min(geometry.out_height, geometry.out_width) < 1:
         raise refuse(node, f"no output: a kernel of {geometry.kernel} is larger than the padded input")
-    extents = (geometry.height, geometry.width, geometry.channels, *geometry.out_shape, *geometry.kernel)
-    if max(extents) > _INT16:
-        raise refuse(node, f"an extent is larger than {_INT16}")
+    x, weights = node.inputs[0], node.inputs[1]
+    parts = "give parts of them to several layers"
+    smaller = "stack smaller kernels, or reshape so that this axis is two"
+    apart = "slice or pad the input in a layer of its own"
+    numbers = [
+        (geometry.channels, f"channels of '{x}'", parts),
+        (geometry.out_channels, f"output channels of '{weights}'", parts),
+    ]
+    for k, axis in enumerate(("height", "width")):
+        numbers += [
+            (geometry.kernel[k], f"kernel {axis} of '{weights}'", smaller),
+            (geometry.dilations[k], f"dilation of the {axis} of '{weights}'", smaller),
+            (geometry.strides[k], f"stride along the {axis} of '{x}'", apart),
+            (max(abs(geometry.pads[k]), abs(geometry.pads[k + 2])), f"padding of the {axis} of '{x}'", apart),
+        ]
+    for number, what, advice in numbers:
+        if number > _INT16:
+            raise refuse(node, f"{number:,} is too large for the {what}: at most {_INT16:,}; {advice}")
     return geometry
 
 

@@ -164,6 +164,8 @@ def piecewise_weights(codes: Codes, es: int) -> PiecewiseWeights | None:
         if finer[0] <= count and _unit_of(codes[live & ~finer[3][high]], fmt, fine) == fine:
             count, unit, entries, usable = finer
     places = np.argwhere(live & ~usable[high])
+    if len(places) >= 1 << 15 or places.max(initial=0) >= 1 << 16:  # minun::Exceptions
+        return None
     odd = integers_at(codes[live & ~usable[high]], fmt, fine).tolist()
     if any(abs(v) >= 1 << 31 for v in odd) or unit - fine > 31:
         return None

@@ -112,7 +112,9 @@ def window_of(node: Node, shape: Shape) -> Window:
         raise refuse(node, f"kernel {kernel}, strides {strides}, dilations {dilations} must be positive")
     if max(*kernel, *strides, *dilations, top, left, bottom, right) > _LARGEST:
         raise refuse(
-            node, f"kernel {kernel}, strides {strides}, dilations {dilations}: at most {_LARGEST:,} each"
+            node,
+            f"kernel {kernel}, strides {strides}, dilations {dilations}, pads {(top, left, bottom, right)} "
+            f"over '{node.inputs[0]}': at most {_LARGEST:,} each; pool in two steps",
         )
     extents = []
     for axis, (before, after) in enumerate(((top, bottom), (left, right))):

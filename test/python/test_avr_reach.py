@@ -186,6 +186,17 @@ def test_a_constant_that_the_compiler_does_not_take_is_refused_by_name(tmp_path:
     linked([fits], tmp_path)
 
 
+def test_an_input_output_or_arena_that_the_compiler_does_not_take_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.yaml"
+    path.write_text(
+        "name: siren\nsource: {input: [1, 33000], layers: [relu]}\n"
+        "formats: {family: posit, low: 8, high: 8}\nsearch: {strategy: uniform-low}\n"
+    )
+    with pytest.raises(MinunError, match="model 'siren': the input takes 33000 B, and AVR's compiler"):
+        compile_model(read_model(path), Target("avr", "avr"))
+    compile_model(read_model(path), HOST)
+
+
 def test_formats_are_searched_within_what_is_read(tmp_path: Path) -> None:
     path = write_model(tmp_path, "high", (110, 120, 120, 110), "haunter-paper")
     built = compile_model(read_model(path), MEGA)
