@@ -190,7 +190,7 @@ def test_an_input_output_or_arena_that_the_compiler_does_not_take_is_refused(tmp
     path = tmp_path / "model.yaml"
     path.write_text(
         "name: siren\nsource: {input: [1, 33000], layers: [relu]}\n"
-        "formats: {family: posit, low: 8, high: 8}\nsearch: {strategy: uniform-low}\n"
+        "formats: {family: posit, low: 8, high: 8}\nsearch: {strategy: uniform-low, tolerated_drop: 100}\n"
     )
     with pytest.raises(MinunError, match="model 'siren': the input takes 33000 B, and AVR's compiler"):
         compile_model(read_model(path), Target("avr", "avr"))
