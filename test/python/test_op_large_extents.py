@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extents beyond 16 bits: heights, widths and matrices are computed where a core has room; what is refused says
-which, and never becomes C++ that does not compile."""
+"""Extents beyond 16 bits: heights, widths and matrices are computed where a core has room; what is refused
+says which, and never becomes C++ that does not compile."""
 
 from __future__ import annotations
 
