@@ -27,7 +27,7 @@ from minun_pio.generate import clean, generate, models_in
 
 ROOT = Path(__file__).resolve().parents[2]
 MEGA = Target("mega", "avr", 8_192, 253_952)
-KB_128 = "atmega1284p"
+KB_128, KB_256 = "atmega1284p", "atmega2560"
 
 MODEL = """name: NAME
 source:
@@ -70,7 +70,9 @@ def below(tmp_path_factory: pytest.TempPathFactory) -> Program:
     return compile_model(config, MEGA).program
 
 
-def linked(programs: list[Program], folder: Path, first: str = "", last: str = "", flags: Any = ()) -> Image:
+def linked(
+    programs: list[Program], folder: Path, first: str = "", last: str = "", flags: Any = (), mcu: str = KB_128
+) -> Image:
     """A firmware for simavr that answers all samples of the last program, with other sources around it."""
     absent = missing_tools("avr")
     if absent:
@@ -101,7 +103,7 @@ def linked(programs: list[Program], folder: Path, first: str = "", last: str = "
         folder / "firmware.elf",
         include_dirs=[ROOT / "include", folder],
         cflags=("-Os",),
-        mcu=KB_128,
+        mcu=mcu,
         link_flags=flags,
     )
 
@@ -111,9 +113,10 @@ def right_answers(image: Image, program: Program) -> bool:
     return output == base64.b64decode(program.vectors.outputs)
 
 
-def test_just_below_the_limit_every_answer_is_the_hosts(below: Program, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mcu", [KB_128, KB_256])
+def test_just_below_the_limit_every_answer_is_the_hosts(below: Program, tmp_path: Path, mcu: str) -> None:
     assert LPM_BYTES - 500 < lpm_bytes(below) <= LPM_BYTES
-    image = linked([below], tmp_path)
+    image = linked([below], tmp_path, mcu=mcu)
     assert link_check.check_reach(image.elf, ["below"]) == ()
     assert right_answers(image, below)
 

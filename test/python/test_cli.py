@@ -421,8 +421,11 @@ def test_cmake_builds_a_firmware_and_configures_again_when_a_model_changes(
             ["cmake", *arguments], cwd=project, capture_output=True, text=True, timeout=120, check=False
         )
 
-    configured = cmake("-S", ".", "-B", "build", f"-DMINUN_PYTHON={sys.executable}")
+    options = (f"-DMINUN_PYTHON={sys.executable}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    configured = cmake("-S", ".", "-B", "build", *options)
     assert "-- minun: cnn: posit<" in configured.stdout, configured.stderr
+    commands = json.loads((project / "build" / "compile_commands.json").read_text())
+    assert all(f"-isystem {ROOT}/include" in command["command"] for command in commands)
     built = cmake("--build", "build")
     assert built.returncode == 0, built.stderr
     assert subprocess.run([project / "build" / "firmware"], check=False).returncode == 0
