@@ -33,19 +33,18 @@ def members_of(inst: Instance) -> list[list[int]]:
 
 
 def components(inst: Instance, items: list[int]) -> list[list[int]]:
-    """`items` split where no two of them live together."""
+    """`items` (at least one), split where no two of them live together."""
     first, last = inst.first, inst.last
+    ordered = sorted(items, key=first.__getitem__)
     out: list[list[int]] = []
-    here: list[int] = []
-    end = -1
-    for i in sorted(items, key=first.__getitem__):
-        if here and first[i] >= end:
-            out.append(here)
-            here, end = [], -1
-        here.append(i)
-        if last[i] > end:
+    begin, end = 0, last[ordered[0]]
+    for place, i in enumerate(ordered):
+        if first[i] >= end:
+            out.append(ordered[begin:place])
+            begin, end = place, last[i]
+        elif last[i] > end:
             end = last[i]
-    out.append(here)
+    out.append(ordered[begin:])
     return out
 
 
