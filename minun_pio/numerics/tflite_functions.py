@@ -67,15 +67,20 @@ def hard_swish(codes: Codes, fin: Affine, fout: Affine) -> Codes:
     if to_gate.shift > 0:
         gate = _saturated16(gate << 1)
     elif to_gate.shift < 0:
-        gate = divide_by_power(gate, -to_gate.shift)
+        gate = _divided16(gate, -to_gate.shift)
     gate = (gate + 32768) >> 1
     product = gate * _high_mul16(x, _halfword(to_out))
     truncated = np.where(product >= 0, product >> 15, -((-product) >> 15))
-    return saturate(divide_by_power(truncated, -to_out.shift) + fout.zero_point, fout)
+    return saturate(_divided16(truncated, -to_out.shift) + fout.zero_point, fout)
 
 
 def _halfword(factor: Multiplier) -> int:
     return min((factor.fixed + (1 << 15)) >> 16, 32767)
+
+
+def _divided16(x: Integers, exponent: int) -> Integers:
+    """RoundingDivideByPOT of int16: by 16 bits and more, its mask of int16 leaves the sign."""
+    return divide_by_power(x, exponent) if exponent < 16 else np.where(x >= 0, 1, -1)
 
 
 def _saturated16(x: Integers) -> Integers:
@@ -205,7 +210,12 @@ class Step24:
     shift: int
 
 
-def step24(fin: Affine) -> Step24:
+def step24(fin: Affine, tanh: bool) -> Step24:
+    """A scale next to 2^-12, for tanh to 2^-11 too, counts as that power of two (CheckedLog2)."""
+    log = float(np.log(np.float32(fin.scale)) * np.float32(1 / math.log(2.0)))
+    power = round(log) + 12
+    if abs(log - round(log)) < 1e-3 and power in ((0, 1) if tanh else (0,)):
+        return Step24(3 << power, 0)
     multiplier, shift = fin.scale * 4096.0 * 3.0, 0
     while multiplier <= 32767.0 / 2.0 and shift <= 30:
         multiplier, shift = multiplier * 2.0, shift + 1
@@ -217,13 +227,14 @@ UNIT16 = Affine(16, (2.0**-15,))
 
 
 def has_sigmoid_table(function: str, fin: Affine, fout: Affine) -> bool:
-    """Whether int16 `function` is a line between the sigmoid's entries."""
-    return function in ("sigmoid", "tanh") and fin.zero_point == 0 and fout == UNIT16
+    """Whether int16 `function` is a line between the sigmoid's entries. Beyond a scale of 5.3 TensorFlow
+    Lite's int32 products overflow."""
+    return function in ("sigmoid", "tanh") and fin.zero_point == 0 and fin.scale <= 5.3 and fout == UNIT16
 
 
 def sigmoid16(codes: Codes, fin: Affine, tanh: bool) -> Codes:
     """LOGISTIC and TANH of int16; tanh(x) = 2 sigmoid(2x) - 1."""
-    step, table = step24(fin), np.asarray(sigmoid_table(), np.int64)
+    step, table = step24(fin, tanh), np.asarray(sigmoid_table(), np.int64)
     half = 1 << (step.shift - 1) if step.shift > 0 else 0
     x = (np.asarray(codes).astype(np.int64) * step.multiplier + half) >> step.shift
     bits = 8 if tanh else 9

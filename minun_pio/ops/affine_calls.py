@@ -81,7 +81,7 @@ def int16_call(function: str, binding: Binding, **attrs: float) -> Call:
     operands = ("{in0}", "{out0}", count)
     header, numbers, tables = "minun/functions_affine.h", tuple[str, ...](), tuple[Table, ...]()
     if tflite_functions.has_sigmoid_table(function, fmt, out):
-        step = tflite_functions.step24(fmt)
+        step = tflite_functions.step24(fmt, function == "tanh")
         kernel = f"sigmoid_int16<{str(function == 'tanh').lower()}, {{reverse}}>"
         tables = (Table("uint16_t", tflite_functions.sigmoid_table(), "sigmoid", align=2),)
         numbers = ("{table0}", str(step.multiplier), str(step.shift))

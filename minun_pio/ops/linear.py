@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from minun_pio.errors import MinunError
 from minun_pio.ir import Node
-from minun_pio.numerics import tflite
+from minun_pio.numerics import exact, tflite
 from minun_pio.numerics.affine import Affine
-from minun_pio.numerics.fixed import Fixed
 from minun_pio.numerics.format import Codes, Format
-from minun_pio.numerics.posit import Posit
 from minun_pio.ops.literals import code_literal, float_literal
 from minun_pio.ops.operator import Binding, Floats, Table
 
@@ -41,9 +39,7 @@ def clip_values(node: Node, values: Floats) -> Floats:
 
 def clip_bounds(clip: Clip, out: Format) -> tuple[Any, Any]:
     """The codes of the bounds in an integer-coded format; an open side is the format's own extreme."""
-    assert isinstance(out, Posit | Fixed | Affine)
-    low, high = (None if bound is None else int(out.encode(np.asarray([bound]))[0]) for bound in clip)
-    return (out.min_code if low is None else low, out.max_code if high is None else high)
+    return exact.clamp_codes(out, *clip)
 
 
 def clip_codes(node: Node, codes: Codes, out: Format) -> Codes:

@@ -156,7 +156,7 @@ def _plain(sweep: Sweep, name: str, perm: Perm) -> str:
     moved = np.ascontiguousarray(wide.transpose([perm.index(axis) for axis in range(len(perm))]))
     while moved.ndim and moved.shape[0] == 1 and moved.ndim > 1:
         moved = moved[0]
-    return sweep.constant(moved, f"{name}_last")
+    return sweep.constant(moved, f"{name}_last", like=name)
 
 
 def into_dense(sweep: Sweep, node: Node) -> bool:

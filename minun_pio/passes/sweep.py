@@ -56,8 +56,11 @@ class Sweep:
         """`name` is read once, and is no output of the graph."""
         return self.uses[name] == 1
 
-    def constant(self, values: NDArray[Any], hint: str) -> str:
+    def constant(self, values: NDArray[Any], hint: str, like: str = "") -> str:
+        """A new constant; it keeps the format of `like`, whose values it has in another order."""
         name = self._fresh(hint, self.tensors)
+        if like in self.quantised:
+            self.quantised[name] = self.quantised[like]
         self.tensors[name] = Tensor(name, tuple(int(n) for n in values.shape))
         self.constants[name] = values
         return name

@@ -168,3 +168,39 @@ def test_of_a_fused_operators_names_the_first_is_kept_and_all_of_them_choose_it(
     assert convert(model).outputs == ("net/out",)
     for wanted in ("net/act/Relu", "net/act/Relu;net/norm;net/conv"):
         assert convert(model, outputs=[wanted]).outputs == ("net/act/Relu",)
+
+
+def test_a_constant_keeps_its_scale_when_a_transpose_moves_behind_its_reader() -> None:
+    file = File()
+    x = file.tensor("x", (1, 2, 5, 2), "int8", None, [0.03], 5)
+    perm = file.tensor("perm", (4,), "int32", np.array([0, 3, 1, 2], np.int32))
+    moved = file.tensor("moved", (1, 2, 2, 5), "int8", None, [0.03], 5)
+    slopes = RNG.integers(-128, 128, (2, 2, 5)).astype(np.int8)
+    slope = file.tensor("slope", (2, 2, 5), "int8", slopes, [0.012], -101)
+    y = file.tensor("y", (1, 2, 2, 5), "int8", None, [0.05], -3)
+    file.operator(OP.TRANSPOSE, [x, perm], [moved], "TransposeOptions")
+    file.operator(OP.PRELU, [moved, slope], [y])
+    content = file.bytes([x], [y])
+    codes = RNG.integers(-128, 128, (1, 2, 5, 2)).astype(np.int8)
+    graph = graph_of(content)
+    assert [node.op for node in graph.nodes] == ["prelu", "transpose"]
+    np.testing.assert_array_equal(codes_of(graph, codes[None])[0], interpreted(content, [codes])[0])
+
+
+@pytest.mark.parametrize(("width", "scale"), [("int8", 0.2448979616165161), ("int16", 0.0037605767138302326)])
+def test_the_bound_of_a_fused_relu6_is_divided_in_float32(width: str, scale: float) -> None:
+    file = File()
+    high = np.iinfo(width).max
+    codes = np.linspace(0, high, 60).astype(width).reshape(1, 6, 10, 1)
+    x = file.tensor("x", codes.shape, width, None, [scale])
+    w = file.tensor("w", (1, 1, 1, 1), "int8", np.full((1, 1, 1, 1), 100, np.int8), [0.01])
+    sums = "int32" if width == "int8" else "int64"
+    bias = file.tensor("b", (1,), sums, np.zeros(1, sums), [scale * 0.01])
+    y = file.tensor("y", codes.shape, width, None, [scale])
+    file.operator(
+        OP.CONV_2D, [x, w, bias], [y], "Conv2DOptions", StrideH=1, StrideW=1, FusedActivationFunction=3
+    )
+    content = file.bytes([x], [y])
+    np.testing.assert_array_equal(
+        codes_of(graph_of(content), codes[None])[0], interpreted(content, [codes])[0]
+    )

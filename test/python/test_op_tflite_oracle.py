@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tflite
 from numpy.typing import NDArray
+from tflite_models import File, interpreted
 from tflite_single_op import Operand, Options, interpret, single_op_model
 
 from minun_pio.ir import Node
@@ -26,6 +27,10 @@ _O, _T = tflite.BuiltinOperator, tflite.BuiltinOptions
 
 def _format(rng: np.random.Generator, low: float = 0.01, high: float = 0.2) -> Affine:
     return Affine(8, (float(np.float32(rng.uniform(low, high))),), int(rng.integers(-100, 100)))
+
+
+def _single_scale(scale: float, zero: int) -> Affine:
+    return Affine(8, (float(np.float32(scale)),), zero)
 
 
 def _codes(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.int8]:
@@ -135,6 +140,34 @@ def test_sigmoid_and_tanh_agree_on_every_code(op: str, builtin: int, out: Affine
         model = single_op_model(builtin, [Operand((1, 256), fmt)], [Operand((1, 256), out)], None, 0)
         (wanted,) = interpret(model, [x])
         np.testing.assert_array_equal(_ours(op, {}, [x], [fmt], out), wanted)
+
+
+_NEAR_POWER = float(np.float32(0.00024405)), float(np.float32(0.00048795819748))
+"""Scales within a thousandth, in powers, of 2^-12 and 2^-11."""
+
+
+@pytest.mark.parametrize(
+    ("op", "builtin", "fmt", "out"),
+    [
+        *(("sigmoid", _O.LOGISTIC, Affine(16, (scale,)), Affine(16, (2.0**-15,))) for scale in _NEAR_POWER),
+        *(("tanh", _O.TANH, Affine(16, (scale,)), Affine(16, (2.0**-15,))) for scale in _NEAR_POWER),
+        *(
+            ("hard_swish", _O.HARD_SWISH, _single_scale(scale, 20), _single_scale(0.0286, -40))
+            for scale in (1e-5, 4.7e-5, 2e-4)
+        ),
+    ],
+)
+def test_functions_agree_at_scales_that_they_treat_in_their_own_way(
+    op: str, builtin: int, fmt: Affine, out: Affine
+) -> None:
+    codes = np.arange(fmt.min_code, fmt.max_code + 1).astype(fmt.storage)[None]
+    file, width = File(), np.dtype(fmt.storage).name
+    x, y = (
+        file.tensor(n, codes.shape, width, None, f.scales, f.zero_point) for n, f in (("x", fmt), ("y", out))
+    )
+    file.operator(builtin, [x], [y])
+    (wanted,) = interpreted(file.bytes([x], [y]), [codes])
+    np.testing.assert_array_equal(_ours(op, {}, [codes], [fmt], out), wanted)
 
 
 def test_requantisation_agrees() -> None:
