@@ -6,6 +6,7 @@ Sum and mean are exact and rounded once; float32 adds in raster order; affine is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,6 @@ from minun_pio.numerics.format import Codes, Format, element_bytes
 from minun_pio.ops.affine_calls import affine
 from minun_pio.ops.bounds import ordered
 from minun_pio.ops.calling import in_flash, input_format, input_shape, same_format, shape_table, where
-from minun_pio.ops.literals import float_literal
 from minun_pio.ops.movement import Walk, sample_axes
 from minun_pio.ops.operator import Binding, Call, Floats, Overlap, Table, Traits
 from minun_pio.ops.shapes import axes_of, elements, required, strides_of
@@ -113,7 +113,7 @@ class SumReduction(Reduction):
                 numbers = tuple(str(n) for n in (zero, out.zero_point, factor.fixed, factor.shift))
             else:
                 kernel, constants = "affine_sum", tflite.sum_constants(source, out, count)
-                numbers = (str(out.zero_point), *(float_literal(value) for value in constants))
+                numbers = (str(out.zero_point), *(_single(value) for value in constants))
             return Call(
                 header="minun/affine_reduce.h",
                 function=f"minun::{kernel}<{fmt.cpp}, {out.cpp}, {place}>",
@@ -127,6 +127,12 @@ class SumReduction(Reduction):
             args=("{in0}", "{out0}", *args, str(count if self.mean else 1)),
             tables=tables,
         )
+
+
+def _single(value: float) -> str:
+    """A float32 as `minun::detail::Single`."""
+    fraction, exponent = math.frexp(value)
+    return f"minun::detail::Single{{{int(fraction * 2**24)}, {exponent - 24 if fraction else 0}}}"
 
 
 @dataclass(frozen=True)

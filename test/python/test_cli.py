@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -87,8 +88,9 @@ def test_a_python_without_a_package_is_told_what_to_install(tmp_path: Path) -> N
     (tmp_path / "click.py").write_text("raise ModuleNotFoundError('no', name='click')")
     done = run(tmp_path, "boards", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     assert done.returncode == 1
+    quoted = f'"{sys.executable}"' if " " in sys.executable else sys.executable
     assert done.stderr == (
-        f"minun: error: {sys.executable} has no package 'click'; run: {sys.executable} -m pip install click\n"
+        f"minun: error: {sys.executable} has no package 'click'; run: {quoted} -m pip install click\n"
     )
 
 
@@ -425,7 +427,8 @@ def test_cmake_builds_a_firmware_and_configures_again_when_a_model_changes(
     configured = cmake("-S", ".", "-B", "build", *options)
     assert "-- minun: cnn: posit<" in configured.stdout, configured.stderr
     commands = json.loads((project / "build" / "compile_commands.json").read_text())
-    assert all(f"-isystem {ROOT}/include" in command["command"] for command in commands)
+    includes = [shlex.split(command["command"]) for command in commands]
+    assert all(words[words.index("-isystem") + 1] == f"{ROOT}/include" for words in includes)
     built = cmake("--build", "build")
     assert built.returncode == 0, built.stderr
     assert subprocess.run([project / "build" / "firmware"], check=False).returncode == 0

@@ -61,7 +61,7 @@ def test_an_old_python_is_told_in_one_line(program: str, line: str, python: str)
     ask = "import sys; print('%d.%d' % sys.version_info[:2]); print(sys.executable)"
     version, name = subprocess.run(
         [python, "-c", ask], capture_output=True, text=True, check=True
-    ).stdout.split()
+    ).stdout.splitlines()
     version = "3.9" if pretended else version
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == line.format(python=name, version=version) + "\n"
