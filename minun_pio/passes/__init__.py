@@ -7,6 +7,7 @@ of one node.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -36,10 +37,31 @@ def optimise(graph: Graph) -> Graph:
     for _ in range(_ROUNDS):
         before = _all_nodes(graph)
         for rules in _passes():
-            graph = check(rewrite(graph, rules))
+            graph = check(rewrite(spread_formats(graph), rules))
         if _all_nodes(graph) == before:
             break
-    return graph
+    return spread_formats(graph)
+
+
+_MOVES = ("transpose", "reshape")
+
+
+def spread_formats(graph: Graph) -> Graph:
+    """What only moves a tensor has one format: the source network's, noted on either side, goes to the other.
+    Backwards only where nobody else reads the tensor."""
+    formats = dict(graph.quantised)
+    readers = Counter(name for node in graph.nodes for name in node.inputs)
+    readers.update(graph.outputs)
+    moves = [node for node in graph.nodes if node.op in _MOVES]
+    for node in moves:
+        source, target = node.inputs[0], node.outputs[0]
+        if source in formats and formats[source].axis is None:
+            formats.setdefault(target, formats[source])
+    for node in reversed(moves):
+        source, target = node.inputs[0], node.outputs[0]
+        if target in formats and readers[source] == 1 and source not in graph.constants:
+            formats.setdefault(source, formats[target])
+    return graph if formats == graph.quantised else replace(graph, quantised=formats)
 
 
 def _all_nodes(graph: Graph) -> list[Node]:

@@ -77,7 +77,8 @@ def calibration(config: ModelConfig, graph: Graph) -> Samples:
     inputs = {name: graph.tensors[name].shape for name in graph.inputs}
     if config.data.calibration is None:
         family = config.formats.family
-        known = family == "int8" and all(scoped.name in graph.quantised for scoped in real_tensors(graph))
+        moved = (scoped.name for scoped in real_tensors(graph) if scoped.role != "constant")
+        known = family == "int8" and all(name in graph.quantised for name in moved)
         if family in ("fixed", "int8") and not known:
             raise MinunError(
                 "data.missing",

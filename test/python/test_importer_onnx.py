@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import NodeProto, TensorProto, helper
 from onnx_models import agrees, imported, model, node, operators
 
 from minun_pio.errors import MinunError
+from minun_pio.simulate.assign import real_tensors
 
 RNG = np.random.default_rng(5)
 
@@ -254,3 +255,28 @@ def test_a_scan_body_sees_outer_constants_and_runs_step_by_step() -> None:
     constants = {"h0": np.zeros((1, 3), np.float32), "u": floats(3, 3)}
     graph = agrees(model([scan], {"xs": [4, 1, 3]}, ["h", "ys"], constants), {"xs": floats(4, 1, 3)})
     assert "scan" in operators(graph)
+
+
+def test_a_quantised_networks_formats_stay_through_changes_of_layout() -> None:
+    def coded(name: str, scale: str) -> list[NodeProto]:
+        made = [node("QuantizeLinear", [name, scale, "z"], [f"{name}_q"])]
+        return [*made, node("DequantizeLinear", [f"{name}_q", scale, "z"], [f"{name}_d"])]
+
+    constants = {
+        **{"z": np.int8(0), "ws": np.float32(0.01), "s1": np.float32(0.05), "s2": np.float32(0.2)},
+        "w": RNG.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8),
+        "k": RNG.integers(-60, 60, (4, 1, 1)).astype(np.int8),
+    }
+    nodes = [
+        *coded("x", "s1"),
+        node("DequantizeLinear", ["w", "ws", "z"], ["wd"]),
+        node("DequantizeLinear", ["k", "s1", "z"], ["kd"]),
+        node("Conv", ["x_d", "wd"], ["y"]),
+        *coded("y", "s2"),
+        node("Mul", ["y_d", "kd"], ["m"]),
+        *coded("m", "s2"),
+    ]
+    graph = imported(model(nodes, {"x": [1, 3, 8, 8]}, ["m_d"], constants))
+    assert [n.op for n in graph.nodes] == ["transpose", "conv", "mul", "transpose"]
+    assert {scoped.name for scoped in real_tensors(graph)} <= set(graph.quantised)
+    assert graph.quantised[graph.nodes[1].outputs[0]].scales == (float(np.float32(0.2)),)

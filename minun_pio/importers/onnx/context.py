@@ -102,7 +102,9 @@ class Context:
                 "real numbers are expected: cast to float32 in the model",
                 "onnx.type",
             )
-        return self.builder.constant(value.astype(np.float64), name)
+        fmt = self.constant_formats.get(name)
+        per_tensor = fmt is not None and fmt.axis is None
+        return self.builder.constant(value.astype(np.float64), name, fmt if per_tensor else None)
 
     def shape(self, name: str) -> Shape | None:
         """The shape of an ONNX tensor, when it is there."""
@@ -131,11 +133,10 @@ class Context:
     def weight(self, node: OnnxNode, index: int, values: Any, what: str) -> str:
         """A constant in our layout made from input `index`. When the model stores that input as codes, the
         format is noted; a format per channel is one per output channel, which is the first axis here."""
-        name = self.constant(node, values, what)
         fmt = self.constant_formats.get(node.inputs[index])
-        if fmt is not None:
-            self.builder.quantised[name] = replace(fmt, axis=0) if fmt.axis is not None else fmt
-        return name
+        if fmt is not None and fmt.axis is not None:
+            fmt = replace(fmt, axis=0)
+        return self.builder.constant(np.asarray(values, dtype=np.float64), f"{node.name}.{what}", fmt)
 
     def scalar(self, node: OnnxNode, value: float) -> str:
         return self.constant(node, value, "c")
