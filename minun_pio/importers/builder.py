@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,23 @@ class GraphBuilder:
     ) -> str:
         """A node with one output, named after the node; the output's name."""
         return self.add_many(op, inputs, attrs, outputs=[name or op], name=name)[0]
+
+    def rename(self, old: str, new: str) -> str:
+        """Gives what a node computed the name `new`, if nobody has it; the name that it has then."""
+        made = {name for node in self.nodes for name in node.outputs}
+        if new in self.tensors or old not in made:
+            return old
+
+        def changed(names: Sequence[str]) -> tuple[str, ...]:
+            return tuple(new if name == old else name for name in names)
+
+        self.tensors[new] = Tensor(new, self.tensors.pop(old).shape)
+        self.nodes = [
+            replace(node, inputs=changed(node.inputs), outputs=changed(node.outputs)) for node in self.nodes
+        ]
+        if old in self.quantised:
+            self.quantised[new] = self.quantised.pop(old)
+        return new
 
     def finish(self, outputs: Sequence[str]) -> Graph:
         """The graph. An output that is an input or a constant gets an identity in between."""

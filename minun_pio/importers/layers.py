@@ -65,6 +65,7 @@ class Options:
     kind: str
     attrs: Mapping[str, Any]
     where: str
+    label: str = ""
     asked: set[str] = field(default_factory=set)
 
     def error(self, message: str, code: str = "layers.value") -> MinunError:
@@ -153,7 +154,9 @@ class Options:
         return self.stack.builder.shape(self.stack.x)
 
     def constant(self, values: Any, what: str) -> str:
-        return self.stack.builder.constant(np.asarray(values, dtype=np.float64), f"{self.kind}.{what}")
+        return self.stack.builder.constant(
+            np.asarray(values, dtype=np.float64), f"{self.label or self.kind}.{what}"
+        )
 
     def add(
         self, op: str, inputs: Sequence[str], attrs: Mapping[str, Any] | None = None, name: str = ""
@@ -204,9 +207,11 @@ def load_layers(
             near = difflib.get_close_matches(entry.kind, list(KINDS), n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(sorted(KINDS))}"
             raise MinunError("layers.unknown", f"unknown layer '{entry.kind}'; {hint}", place)
-        options = Options(stack, entry.kind, entry.attrs, place)
+        label = entry.attrs.get("name")
+        options = Options(
+            stack, entry.kind, entry.attrs, place, "" if label is None else str(label), {"name"}
+        )
         builder.where = place
-        label = options.get("name")
         source = options.get("from")
         if source is not None:
             stack.x = _saved(stack, source, options)
@@ -218,7 +223,9 @@ def load_layers(
                 raise MinunError(
                     "layers.name", f"an earlier layer has 'name: {label}'; names must differ", place
                 )
-            stack.saved[str(label)] = result
+            if result not in stack.saved.values():
+                stack.x = builder.rename(result, str(label))
+            stack.saved[str(label)] = stack.x
     builder.where = file
     last = [stack.x]
     if outputs:

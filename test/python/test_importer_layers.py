@@ -255,6 +255,22 @@ def test_every_mistake_is_one_line_with_its_place(
     assert "\n" not in str(caught.value)
 
 
+def test_a_layers_name_is_that_of_its_tensor(tmp_path: Path) -> None:
+    arrays = {"W": floats(3, 4), "V": floats(2, 3), "b": floats(3)}
+    layers = [
+        ("dense", {"weights": "W", "bias": "b", "activation": "tanh", "name": "hidden"}),
+        ("dense", {"weights": "V", "name": "scores"}),
+        ("softmax", {}),
+    ]
+    graph = network(tmp_path, layers, (1, 4), **arrays)
+    assert [node.outputs[0] for node in graph.nodes] == ["dense", "hidden", "scores", "softmax"]
+    assert set(graph.constants) == {"hidden.weights", "hidden.bias", "scores.weights"}
+    x = floats(5, 4)
+    hidden = np.tanh(x @ arrays["W"].T + arrays["b"])
+    scores = np.exp(hidden @ arrays["V"].T)
+    np.testing.assert_allclose(answer(graph, x)[:, 0], scores / scores.sum(axis=1, keepdims=True), rtol=1e-9)
+
+
 def test_two_layers_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MinunError, match=r"model.yaml:6: an earlier layer has 'name: a'; names must differ"):
         network(tmp_path, [("relu", {"name": "a"}), ("tanh", {"name": "a"})], (1, 3))
