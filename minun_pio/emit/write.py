@@ -119,7 +119,7 @@ def _ports(ports: tuple[Port, ...], side: str) -> list[str]:
         lines.append(f"constexpr int32_t k{side}Shape_{port.identifier}[] = {_shape(port)};")
         lines += _edge(port, side, f"_{port.identifier}")
     lines.append(f"struct {side}Code {{")
-    lines += [f"  {p.ctype} {p.identifier}[{p.elements}];" for p in ports]
+    lines += [f"  alignas({p.code_bytes}) {p.ctype} {p.identifier}[{p.elements}];" for p in ports]
     lines += ["};", f"constexpr size_t k{side}Bytes = sizeof({side}Code);", ""]
     return lines
 
@@ -196,6 +196,11 @@ def _asserts(program: Program) -> list[str]:
             lines.append(
                 f"static_assert(sizeof({side}Format{suffix}::Code) == {port.code_bytes}, "
                 f'"{port.format} takes {port.code_bytes} bytes");'
+            )
+        if len(ports) > 1:  # AVR aligns nothing of its own accord
+            size = program.input_bytes if side == "Input" else program.output_bytes
+            lines.append(
+                f'static_assert(sizeof({side}Code) == {size}, "{side.lower()}s are where hosts put them");'
             )
     highest = max((row.offset + row.size for row in program.arena.rows), default=0)
     lines.append(f'static_assert(kArenaBytes >= {highest}, "the arena holds every buffer");')

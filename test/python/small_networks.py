@@ -12,6 +12,20 @@ def tensors(**shapes: tuple[int, ...]) -> dict[str, Tensor]:
     return {name: Tensor(name, shape) for name, shape in shapes.items()}
 
 
+def two_outputs() -> Graph:
+    """Two dense layers side by side, each an output of three numbers."""
+    rng = np.random.default_rng(41)
+    names = {"x": (1, 5), "v": (3, 5), "w": (3, 5), "a": (1, 3), "b": (1, 3)}
+    return Graph(
+        "two_outputs",
+        {name: Tensor(name, shape) for name, shape in names.items()},
+        (Node("first", "dense", ("x", "v"), ("a",)), Node("second", "dense", ("x", "w"), ("b",))),
+        ("x",),
+        ("a", "b"),
+        {"v": rng.normal(0.0, 0.5, (3, 5)), "w": rng.normal(0.0, 0.5, (3, 5))},
+    )
+
+
 def two_layers(seed: int = 0) -> Graph:
     """dense 6 -> 8, relu, dense 8 -> 3 without bias."""
     rng = np.random.default_rng(seed)

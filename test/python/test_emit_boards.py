@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emitted_model import INCLUDE, STRICT
-from small_networks import convolutions, recurrent, separable, two_layers, upsampling, wide
+from small_networks import convolutions, recurrent, separable, two_layers, two_outputs, upsampling, wide
 from test_emit_bits import affine_formats, samples
 
 from minun_pio.board.bare import build_and_run, missing_tools
@@ -73,6 +73,7 @@ CASES = {
     "upsampling-posit8": (upsampling, lambda g: uniform(g, Posit(8, 2))),
     "upsampling-mixed": (upsampling, mixed),
     "two_layers-posit8": (two_layers, lambda g: uniform(g, Posit(8, 0))),
+    "two_outputs-of-two-widths": (two_outputs, lambda g: {**uniform(g, Posit(8, 0)), "b": Posit(16, 1)}),
     "wide-posit8-in-tiles": (wide, lambda g: uniform(g, Posit(8, 0))),
 }
 
