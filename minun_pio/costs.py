@@ -128,8 +128,19 @@ class Costs:
         code = estimate(self._core, kernels, schedule.length)
         sizes = [size for size, _ in arrays.values()]
         read = sum(size for size, in_flash in arrays.values() if in_flash)
-        readable = self._core != "avr" or (read <= LPM_BYTES and max(sizes, default=0) <= ARRAY_BYTES)
+        sizes_in_ram = [placed.bytes, *self._ports(legal)]
+        longest = max([*sizes, *sizes_in_ram], default=0)
+        readable = self._core != "avr" or (read <= LPM_BYTES and longest <= ARRAY_BYTES)
         return Packed(placed.bytes, sum(sizes) + code, count, readable)
+
+    def _ports(self, legal: Legal) -> tuple[int, int]:
+        """Bytes of the inputs and of the outputs."""
+        graph = legal.graph
+
+        def size(names: tuple[str, ...]) -> int:
+            return sum(graph.tensors[n].elements * element_bytes(legal.formats[n]) for n in names)
+
+        return size(graph.inputs), size(graph.outputs)
 
     def _call(self, step: CallStep, small: bool) -> _CallCost:
         node = step.binding.node

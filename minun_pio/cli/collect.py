@@ -37,10 +37,12 @@ def collect(
     Exit status 1 when a code differs.
     """
     from minun_pio.collecting import collect_model
+    from minun_pio.config import read_model
 
     target = target_of(board, core, ram, flash)
     results = []
     for model in models or (Path("model.yaml"),):
+        read_model(model)  # says what is wrong with it before its lock file is asked
         found = collect_model(
             model.absolute(),
             target,

@@ -26,11 +26,14 @@ def report(
     as_json: bool,
 ) -> None:
     """Show formats, arena, flash and the search's trail of MODELS (default: model.yaml)."""
+    from minun_pio.config import read_model
     from minun_pio.report.locked import locked_model, model_json, report_files
     from minun_pio.report.text import details
 
     target = target_of(board, core, ram, flash)
     paths = [path.absolute() for path in models or (Path("model.yaml"),)]
+    for path in paths:
+        read_model(path)  # says what is wrong with it before its lock file is asked
     written = report_files(paths, target, out) if out is not None else []
     if as_json:
         entries = [model_json(*locked_model(path, target)) for path in paths]

@@ -123,13 +123,21 @@ def pad_into_conv(sweep: Sweep, node: Node) -> bool:
     if node.op != "conv":
         return False
     before = sweep.producer(node.inputs[0])
+    turn = before if before is not None and before.op == "transpose" else None
+    before = sweep.producer(turn.inputs[0]) if turn is not None else before
     if before is None or before.op != "pad" or before.attrs.get("mode", "constant") != "constant":
         return False
     x, pads = before.inputs[0], [(int(first), int(last)) for first, last in before.attrs["pads"]]
+    if turn is not None:  # of an image that comes with its channels first
+        pads = [pads[axis] for axis in turn.attrs["perm"]]
     if float(before.attrs.get("value", 0.0)) != 0.0 or len(pads) != 4 or any((*pads[0], *pads[3])):
         return False
     if sweep.quantised.get(x) != sweep.quantised.get(node.inputs[0]):
         return False
+    if turn is not None:
+        plain, x = x, sweep.make("transpose", [x], dict(turn.attrs), f"{turn.name}_before")
+        if plain in sweep.quantised:
+            sweep.quantised[x] = sweep.quantised[plain]
     old = node.attrs.get("pads") or (0, 0, 0, 0)
     more = (pads[1][0], pads[2][0], pads[1][1], pads[2][1])
     attrs = {**node.attrs, "pads": tuple(int(a) + b for a, b in zip(old, more, strict=True))}

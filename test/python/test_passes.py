@@ -75,6 +75,16 @@ def test_zeros_around_an_image_are_the_convolutions_own_pads() -> None:
     same(before, after)
 
 
+def test_zeros_around_an_image_with_its_channels_first_are_too() -> None:
+    nodes = [node("Pad", ["x", "pads"], ["p"]), node("Conv", ["p", "w"], ["y"], strides=[2, 2])]
+    constants = {"pads": np.array([0, 0, 1, 0, 0, 0, 2, 3]), "w": floats(4, 3, 3, 3)}
+    proto = model(nodes, {"x": [1, 3, 7, 6]}, ["y"], constants)
+    graph = imported(proto)
+    assert operators(graph) == ["transpose", "conv", "transpose"]
+    assert graph.nodes[1].attrs["pads"] == (1, 0, 2, 3)
+    agrees(proto, {"x": floats(1, 3, 7, 6)})
+
+
 @pytest.mark.parametrize(
     ("pads", "attrs"),
     [
