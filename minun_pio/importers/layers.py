@@ -103,7 +103,10 @@ class Options:
         found = self.array(key)
         if found.size != 1:
             raise self.error(f"'{key}' has shape {found.shape}, one number expected", "layers.shape")
-        return float(found.reshape(()))
+        value = float(found.reshape(()))
+        if not np.isfinite(value):
+            raise self.error(f"'{key}' is {value}, a finite number expected")
+        return value
 
     def whole(self, key: str, default: int | None = None) -> int:
         value = self.number(key, None if default is None else float(default))

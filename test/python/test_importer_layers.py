@@ -241,6 +241,7 @@ def test_a_later_layer_may_read_an_earlier_ones_output(tmp_path: Path) -> None:
         (("max_pool", {"kernel": "two"}), "expected"),
         (("fastgrnn", {"w": "w"}), "(1, steps, features) expected"),
         (("softmax", {"axis": 7}), "'axis' is 7, -2 to 1 expected"),
+        (("leaky_relu", {"alpha": float("inf")}), "'alpha' is inf, a finite number expected"),
         (("softmax", {"axis": float("1e400")}), "expected"),
     ],
 )
