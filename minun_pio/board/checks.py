@@ -17,10 +17,11 @@ from minun_pio.errors import MinunError
 
 @dataclass(frozen=True)
 class Check:
-    """One finding: `message` says what was seen, and when it failed also what was expected."""
+    """One finding: `message` says what was seen, and when it failed also what was expected. `passed` is None
+    where the board cannot tell."""
 
     name: str
-    passed: bool
+    passed: bool | None
     message: str
     seconds: float
 
@@ -63,8 +64,9 @@ def _model_checks(board: Board, vectors: Vectors) -> Iterator[Check]:
     yield _timed(f"{vectors.model}: latency recorded", lambda: _latency(board, answers[0]))
 
 
-def _timed(name: str, check: Callable[[], tuple[bool, str]]) -> Check:
+def _timed(name: str, check: Callable[[], tuple[bool | None, str]]) -> Check:
     began = time.monotonic()
+    passed: bool | None
     try:
         passed, message = check()
     except MinunError as error:
@@ -106,17 +108,17 @@ def _arena(vectors: Vectors, answers: _Answers) -> tuple[bool, str]:
     return used == vectors.arena_bytes, said
 
 
-def _stack(board: Board, answers: _Answers) -> tuple[bool, str]:
+def _stack(board: Board, answers: _Answers) -> tuple[bool | None, str]:
     room, used = board.greeting.stack_room_bytes, answers.description.stack_used_bytes
     if room == 0:
-        return True, "this board cannot tell its stack"
+        return None, "this board cannot tell its stack"
     return used < room, f"the stack used {used} B of {room} B"
 
 
-def _latency(board: Board, answers: _Answers) -> tuple[bool, str]:
+def _latency(board: Board, answers: _Answers) -> tuple[bool | None, str]:
     greeting = board.greeting
     if greeting.latency_unit == "none":
-        return True, "this firmware does not measure (minun::NoClock)"
+        return None, "this firmware does not measure (minun::NoClock)"
     counts = sorted(greeting.latency(result.latency_count) for result in answers.results)
     median = counts[len(counts) // 2]
     said = f"{median} {greeting.latency_unit} ({counts[0]} to {counts[-1]}; {greeting.latency_source})"
