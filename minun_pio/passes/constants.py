@@ -57,8 +57,15 @@ def _changes_nothing(sweep: Sweep, node: Node) -> bool:
     return False
 
 
+_ARITHMETIC = ("add", "sub", "mul", "div")
+
+
 def drop_identity(sweep: Sweep, node: Node) -> bool:
-    """A node whose output is its input goes."""
+    """A node whose output is its input goes; not where the source network rounds there, into another format
+    or by its arithmetic."""
+    before, after = sweep.quantised.get(node.inputs[0]), sweep.quantised.get(node.outputs[0])
+    if after is not None and (node.op in _ARITHMETIC or (before is not None and before != after)):
+        return False
     return _changes_nothing(sweep, node) and sweep.stand(node.outputs[0], node.inputs[0])
 
 

@@ -204,3 +204,16 @@ def test_the_bound_of_a_fused_relu6_is_divided_in_float32(width: str, scale: flo
     np.testing.assert_array_equal(
         codes_of(graph_of(content), codes[None])[0], interpreted(content, [codes])[0]
     )
+
+
+def test_a_zero_taken_away_is_rounded_as_the_interpreter_rounds_it() -> None:
+    file = File()
+    x = file.tensor("x", (1, 256), "int8", None, [0.010231584310531616], 0)
+    zero = file.tensor("zero", (), "int8", np.array(29, np.int8), [0.0537511445581913], 29)
+    y = file.tensor("y", (1, 256), "int8", None, [0.04435163363814354], 35)
+    file.operator(OP.SUB, [x, zero], [y], "SubOptions", FusedActivationFunction=2)
+    content = file.bytes([x], [y])
+    codes = np.arange(-128, 128).astype(np.int8)[None]
+    np.testing.assert_array_equal(
+        codes_of(graph_of(content), codes[None])[0], interpreted(content, [codes])[0]
+    )
